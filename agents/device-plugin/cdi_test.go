@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/gpu/simtest"
 )
@@ -19,12 +21,8 @@ func TestDamagedCDISpecIsWrittenAgain(t *testing.T) {
 	spec := filepath.Join(p.path("cdi"), "k8s.device-plugin.nvidia.com-gpu.json")
 	foreign := filepath.Join(p.path("cdi"), "k8s.device-plugin.nvidia.com-notes.json")
 	want, err := os.ReadFile(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(foreign, []byte(`{"kind":"k8s.device-plugin.nvidia.com/notes"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
+	assert.NilError(t, os.WriteFile(foreign, []byte(`{"kind":"k8s.device-plugin.nvidia.com/notes"}`), 0o600))
 	for _, c := range []struct {
 		name   string
 		damage func() error
@@ -33,9 +31,7 @@ func TestDamagedCDISpecIsWrittenAgain(t *testing.T) {
 		{"truncated", func() error { return os.Truncate(spec, 100) }},
 		{"replaced", func() error { return errors.Join(os.Remove(spec), os.WriteFile(spec, []byte("{}"), 0o600)) }},
 	} {
-		if err := c.damage(); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, c.damage())
 		agenttest.Poll(t, "the spec that was "+c.name+" is written again", func() bool {
 			got, err := os.ReadFile(spec)
 			return err == nil && bytes.Equal(got, want)
@@ -44,9 +40,7 @@ func TestDamagedCDISpecIsWrittenAgain(t *testing.T) {
 	if _, err := os.Stat(foreign); err != nil {
 		t.Errorf("a spec of another kind of the vendor: %v", err)
 	}
-	if err := os.RemoveAll(filepath.Dir(spec)); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.RemoveAll(filepath.Dir(spec)))
 	agenttest.Poll(t, "the spec is written again after its folder was removed", func() bool {
 		got, err := os.ReadFile(spec)
 		return err == nil && bytes.Equal(got, want)
@@ -64,14 +58,10 @@ func TestCDISpecFollowsTheDriver(t *testing.T) {
 		t.Fatalf("find libnvidia-encode: %v, %v", encode, err)
 	}
 	away := filepath.Join(root, "away")
-	if err := os.Rename(encode[0], away); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Rename(encode[0], away))
 	p := start(t, n, "--device-list-strategy", "cdi-cri", "--driver-root", root, "--driver-root-ctr-path", root)
 	p.wait(2, 0)
-	if err := os.Rename(away, encode[0]); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Rename(away, encode[0]))
 	agenttest.Poll(t, "the spec has the library", func() bool {
 		got, err := os.ReadFile(filepath.Join(p.path("cdi"), "k8s.device-plugin.nvidia.com-gpu.json"))
 		return err == nil && bytes.Contains(got, []byte(encode[0]))

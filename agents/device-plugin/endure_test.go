@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/gpu/simtest"
 )
@@ -79,9 +81,7 @@ func TestEnduresSickness(t *testing.T) {
 func (p *process) removeSocket() {
 	p.t.Helper()
 	path := p.path("sockets/nvidia-gpu.sock")
-	if err := os.Remove(path); err != nil {
-		p.t.Fatal(err)
-	}
+	assert.NilError(p.t, os.Remove(path))
 	agenttest.Poll(p.t, "the socket", func() bool {
 		_, err := os.Lstat(path)
 		return err == nil
@@ -91,9 +91,7 @@ func (p *process) removeSocket() {
 // restartKubelet starts the n-th kubelet after the first.
 func (p *process) restartKubelet(n int) {
 	p.t.Helper()
-	if err := p.kubelet.Restart(); err != nil {
-		p.t.Fatal(err)
-	}
+	assert.NilError(p.t, p.kubelet.Restart())
 	if _, err := p.kubelet.WaitRegistrations(agenttest.Deadline(p.t), n+1); err != nil {
 		p.t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/gpu/simtest"
@@ -42,9 +43,7 @@ func TestBadCommandLine(t *testing.T) {
 func TestUnreadableSnapshot(t *testing.T) {
 	dir := shortDir(t)
 	broken := filepath.Join(dir, "broken.json")
-	if err := os.WriteFile(broken, []byte(`{"gpus": [`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(broken, []byte(`{"gpus": [`), 0o600))
 	for name, path := range map[string]string{
 		"one that is not there": filepath.Join(dir, "none.json"),
 		"one that is cut off":   broken,
@@ -66,9 +65,7 @@ func TestMissingDriverRoot(t *testing.T) {
 func TestFullDiskForTheCDISpec(t *testing.T) {
 	n := simtest.New(t, "--gpus", "8")
 	disk := filepath.Join(shortDir(t), "cdi")
-	if err := os.Mkdir(disk, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Mkdir(disk, 0o755))
 	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=8k"); err != nil {
 		t.Skipf("needs a small file system: mount tmpfs: %v", err)
 	}
@@ -89,11 +86,7 @@ func TestFullDiskForTheCDISpec(t *testing.T) {
 	if got := len(p.kubelet.Registrations()); got != 0 {
 		t.Errorf("%d registrations, want none", got)
 	}
-	if err := os.Remove(filler); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mount("tmpfs", disk, "tmpfs", unix.MS_REMOUNT, "size=1m"); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Remove(filler))
+	assert.NilError(t, unix.Mount("tmpfs", disk, "tmpfs", unix.MS_REMOUNT, "size=1m"))
 	p.wait(8, 0)
 }

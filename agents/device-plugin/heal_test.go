@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/contract"
@@ -19,9 +20,7 @@ func TestPublishedFilesHeal(t *testing.T) {
 	p.Said("ready: devices are registered and listed")
 	spec := p.path("cdi/k8s.device-plugin.nvidia.com-gpu.json")
 	was, err := os.ReadFile(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	healed := func() bool {
 		now, err := os.ReadFile(spec)
 		return err == nil && string(now) == string(was) && p.fact().State == contract.Valid
@@ -35,9 +34,7 @@ func TestPublishedFilesHeal(t *testing.T) {
 		},
 	} {
 		for _, path := range []string{p.path("run/validations/plugin-ready"), spec} {
-			if err := damage(path); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, damage(path))
 			agenttest.Poll(t, path+" to be as it was before it was "+name, healed)
 		}
 	}
@@ -53,13 +50,9 @@ func TestLocksOfReadersDelayNothing(t *testing.T) {
 	p.Kill()
 	for _, name := range []string{"run", "run/validations", "run/validations/plugin-ready", "run/leases", "run/leases/nvml"} {
 		f, err := os.Open(p.path(name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		t.Cleanup(func() { _ = f.Close() })
-		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, unix.Flock(int(f.Fd()), unix.LOCK_EX))
 	}
 	if f := p.fact(); f.State != contract.WriterDead {
 		t.Errorf("plugin-ready of a dead plugin is %s", f.State)

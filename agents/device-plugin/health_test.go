@@ -4,6 +4,8 @@ import (
 	"os"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/gpu/simtest"
 	"outrigger.dev/pkg/health"
 	"outrigger.dev/pkg/health/healthtest"
@@ -47,9 +49,7 @@ func TestRulesOfTheConfigFile(t *testing.T) {
 	file := p.path("config.yaml")
 	write := func(rules string) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte("version: v1\nhealth: "+rules+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.WriteFile(file, []byte("version: v1\nhealth: "+rules+"\n"), 0o600))
 	}
 	write("{row-remap-failed: warn}")
 	p.run(n, "--config-file", file)

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu/simtest"
@@ -15,13 +17,9 @@ import (
 func TestAGPULeavesTheBus(t *testing.T) {
 	n := simtest.New(t, "--gpus", "4")
 	p := newProcess(t)
-	if err := os.Mkdir(p.path("index"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Mkdir(p.path("index"), 0o755))
 	config := filepath.Join(p.dir, "config.yaml")
-	if err := os.WriteFile(config, []byte("version: v1\ndevices: {exclude: [\"3\"]}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(config, []byte("version: v1\ndevices: {exclude: [\"3\"]}\n"), 0o600))
 	args := []string{"--config-file", config, "--device-list-strategy", "envvar,cdi-cri", "--device-id-strategy", "index", "--index-dir", p.path("index")}
 	p.run(n, args...)
 	ids := map[string]string{}
@@ -33,9 +31,7 @@ func TestAGPULeavesTheBus(t *testing.T) {
 		for _, d := range p.wait(2, 0) {
 			id := d.GetID()
 			resp, err := p.kubelet.Allocate(agenttest.Deadline(t), resource, id)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			names := resp.GetCdiDevices()
 			if len(names) != 1 || names[0].GetName() != "k8s.device-plugin.nvidia.com/gpu="+ids[id] || ids[id] == "0" {
 				t.Errorf("%s: CDI names %v of %s, want the index %s", what, names, id, ids[id])
@@ -54,9 +50,7 @@ func TestAGPULeavesTheBus(t *testing.T) {
 	check("the plugin has restarted")
 	p.Stop()
 	// The node reboots. GPUs have NVML's indices: 1 is 0, 2 is 1, and the excluded 3 is 2.
-	if err := os.Remove(contract.Dir{Root: p.path("run")}.Path(contract.GPUIndex)); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Remove(contract.Dir{Root: p.path("run")}.Path(contract.GPUIndex)))
 	p.run(n, args...)
 	p.Said("ready: devices are registered and listed")
 	p.wait(2, 0)
@@ -71,9 +65,7 @@ func TestASharedGPULeavesTheBus(t *testing.T) {
 	p := newProcess(t)
 	config := filepath.Join(p.dir, "config.yaml")
 	text := "version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, devices: 2, replicas: 2, rename: nvidia.com/gpu.shared}]}}\n"
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(config, []byte(text), 0o600))
 	p.run(n, "--config-file", config)
 	alone := map[string]bool{}
 	for _, d := range p.wait(2, 0) {

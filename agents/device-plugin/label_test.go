@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/gpu/simtest"
 	"outrigger.dev/pkg/kube/apitest"
@@ -25,9 +27,7 @@ func (p *process) runInPod(n *simtest.Node, api *apitest.API) {
 		"default": "version: v1",
 		"shared":  "version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}",
 	} {
-		if err := os.WriteFile(filepath.Join(configs, name), []byte(config), 0o600); err != nil {
-			p.t.Fatal(err)
-		}
+		assert.NilError(p.t, os.WriteFile(filepath.Join(configs, name), []byte(config), 0o600))
 	}
 	cmd := p.command(n, "--node-name", api.Name, "--config-dir", configs, "--default-config", "default")
 	agenttest.InPod(p.t, cmd, api.Config.Host, apitest.Account(p.t, api.Config))

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"outrigger.dev/pkg/agent/agenttest"
@@ -30,9 +31,7 @@ func TestStart(t *testing.T) {
 		t.Errorf("plugin-ready is %s: %s", f.State, f.Reason)
 	}
 	resp, err := p.kubelet.Allocate(agenttest.Deadline(t), resource, devices[2].GetID())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if diff := cmp.Diff(map[string]string{"NVIDIA_VISIBLE_DEVICES": devices[2].GetID()}, resp.GetEnvs()); diff != "" {
 		t.Errorf("environment (-want +got):\n%s", diff)
 	}
@@ -54,9 +53,7 @@ func TestStart(t *testing.T) {
 func files(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())
@@ -69,24 +66,18 @@ func TestSixteenGPUsWithCDI(t *testing.T) {
 	p := start(t, n, "--device-list-strategy", "cdi-annotations,cdi-cri", "--device-id-strategy", "index")
 	devices := p.wait(16, 0)
 	data, err := os.ReadFile(filepath.Join(p.path("cdi"), "k8s.device-plugin.nvidia.com-gpu.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var spec struct {
 		Kind    string
 		Devices []struct{ Name string }
 	}
-	if err := json.Unmarshal(data, &spec); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, json.Unmarshal(data, &spec))
 	// One of them is "all".
 	if spec.Kind != "k8s.device-plugin.nvidia.com/gpu" || len(spec.Devices) != 17 {
 		t.Errorf("the CDI spec is of kind %s with %d devices", spec.Kind, len(spec.Devices))
 	}
 	resp, err := p.kubelet.Allocate(agenttest.Deadline(t), resource, devices[11].GetID())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if got := resp.GetCdiDevices(); len(got) != 1 || got[0].GetName() != "k8s.device-plugin.nvidia.com/gpu=11" {
 		t.Errorf("CDI devices are %v", got)
 	}
@@ -140,9 +131,7 @@ func TestKubeletReturnsWithoutNVML(t *testing.T) {
 		t.Errorf("NVML was called %v at the start, want each GPU to be read and watched once", calls)
 	}
 	for i := range 5 {
-		if err := p.kubelet.Restart(); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, p.kubelet.Restart())
 		if _, err := p.kubelet.WaitRegistrations(agenttest.Deadline(t), i+2); err != nil {
 			t.Fatal(err)
 		}
@@ -168,9 +157,7 @@ func TestLostGPUAtStart(t *testing.T) {
 		}
 		return healthy == 7
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	p.Said("level=ERROR", "lost")
 	p.Said("ready: devices")
 }
@@ -201,9 +188,7 @@ func TestIncompleteDriverRoot(t *testing.T) {
 		t.Fatalf("find libcuda: %v, %v", cuda, err)
 	}
 	away := cuda[0] + ".away"
-	if err := os.Rename(cuda[0], away); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Rename(cuda[0], away))
 	p := start(t, n, "--device-list-strategy", "cdi-cri", "--driver-root", root, "--driver-root-ctr-path", root)
 	p.Said("gpus cannot be advertised, waiting", "libcuda", root)
 	if got := files(t, p.path("cdi")); len(got) > 0 {
@@ -212,22 +197,16 @@ func TestIncompleteDriverRoot(t *testing.T) {
 	if got := len(p.kubelet.Registrations()); got != 0 {
 		t.Errorf("%d registrations, want none", got)
 	}
-	if err := os.Rename(away, cuda[0]); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Rename(away, cuda[0]))
 	p.wait(2, 0)
 }
 
 func TestSnapshot(t *testing.T) {
 	n := simtest.New(t, "--gpus", "3")
 	out, err := agenttest.Command(t, n, "snapshot").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var got gpu.Node
-	if err := json.Unmarshal(out, &got); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, json.Unmarshal(out, &got))
 	if len(got.GPUs) != 3 || got.GPUs[2].UUID == "" || got.Driver.Version == "" {
 		t.Errorf("the snapshot is %s", out)
 	}

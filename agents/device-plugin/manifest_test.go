@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/gpu/simtest"
 )
@@ -14,13 +16,9 @@ import (
 func named(t *testing.T, cmd *exec.Cmd, name string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	link := filepath.Join(t.TempDir(), name)
-	if err := os.Symlink(self, link); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Symlink(self, link))
 	for i, arg := range cmd.Args {
 		if arg == os.Args[0] {
 			cmd.Args[i] = link
@@ -42,9 +40,7 @@ func TestTheChartOfNVIDIAsPluginRunsWithThisImage(t *testing.T) {
 	config := func(replicas string) {
 		t.Helper()
 		text := "version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: " + replicas + "}]}}\n"
-		if err := os.WriteFile(filepath.Join(configs, "default"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.WriteFile(filepath.Join(configs, "default"), []byte(text), 0o600))
 	}
 	config("4")
 	for name, value := range map[string]string{

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"outrigger.dev/pkg/agent/agenttest"
@@ -73,9 +74,7 @@ func TestLinksAreReadWhenAnAllocationNeedsThem(t *testing.T) {
 func (p *process) prefer(devices []*pluginapi.Device, size int32) []string {
 	p.t.Helper()
 	client, err := p.kubelet.Plugin(resource)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	assert.NilError(p.t, err)
 	req := &pluginapi.ContainerPreferredAllocationRequest{AllocationSize: size}
 	for _, d := range devices {
 		req.AvailableDeviceIDs = append(req.AvailableDeviceIDs, d.GetID())
@@ -83,8 +82,6 @@ func (p *process) prefer(devices []*pluginapi.Device, size int32) []string {
 	resp, err := client.GetPreferredAllocation(agenttest.Deadline(p.t), &pluginapi.PreferredAllocationRequest{
 		ContainerRequests: []*pluginapi.ContainerPreferredAllocationRequest{req},
 	})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	assert.NilError(p.t, err)
 	return resp.GetContainerResponses()[0].GetDeviceIDs()
 }

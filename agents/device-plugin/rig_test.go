@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"outrigger.dev/agents/device-plugin/kubelettest"
@@ -25,9 +26,7 @@ func TestMain(m *testing.M) { agenttest.Main(m, agenttest.Pod(main)) }
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "dp") //nolint:usetesting // t.TempDir is too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
@@ -58,14 +57,10 @@ func newProcess(t *testing.T) *process {
 	t.Helper()
 	p := &process{t: t, dir: shortDir(t)}
 	for _, name := range []string{"sockets", "run", "cdi"} {
-		if err := os.Mkdir(p.path(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.Mkdir(p.path(name), 0o755))
 	}
 	kubelet, err := kubelettest.Start(p.path("sockets"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	p.kubelet = kubelet
 	t.Cleanup(kubelet.Stop)
 	return p
@@ -95,8 +90,6 @@ func (p *process) wait(healthy, unhealthy int) []*pluginapi.Device {
 		good := slices.DeleteFunc(slices.Clone(ds), func(d *pluginapi.Device) bool { return d.GetHealth() != pluginapi.Healthy })
 		return len(good) == healthy && len(ds) == healthy+unhealthy
 	})
-	if err != nil {
-		p.t.Fatalf("want %d healthy and %d unhealthy devices: %v", healthy, unhealthy, err)
-	}
+	assert.NilError(p.t, err, "want %d healthy and %d unhealthy devices", healthy, unhealthy)
 	return u.Devices
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protojson"
+	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
@@ -130,9 +131,7 @@ func TestAllocateGolden(t *testing.T) {
 				opts.DevRoot = tc.root
 			}
 			got, err := allocator(t, opts).Allocate(tc.ids, token)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			isAnswer(t, name, plain(t, got))
 		})
 	}
@@ -142,13 +141,9 @@ func TestAllocateGolden(t *testing.T) {
 func plain(t *testing.T, resp *pluginapi.ContainerAllocateResponse) any {
 	t.Helper()
 	raw, err := protojson.Marshal(resp)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var v any
-	if err := json.Unmarshal(raw, &v); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, json.Unmarshal(raw, &v))
 	return v
 }
 
@@ -157,9 +152,7 @@ func isAnswer(t *testing.T, name string, got any) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetIndent("", "  ")
-	if err := enc.Encode(got); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, enc.Encode(got))
 	golden.Assert(t, buf.String(), strings.ReplaceAll(name, " ", "_")+".golden")
 }
 
@@ -168,9 +161,7 @@ func TestNoDevicesHaveNoAnnotation(t *testing.T) {
 	got, err := allocator(t, allocate.Options{
 		ListStrategies: []config.ListStrategy{config.ListCDIAnnotations}, CDIAnnotationPrefix: "cdi.k8s.io/",
 	}).Allocate(nil, token)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if len(got.GetAnnotations()) > 0 {
 		t.Errorf("annotations %v, want none", got.GetAnnotations())
 	}
@@ -261,9 +252,7 @@ func TestIndicesThatAreNotSafe(t *testing.T) {
 			tc.change(&res.Devices[1])
 			for _, list := range []config.ListStrategy{config.ListEnvvar, config.ListVolumeMounts, config.ListCDICRI, config.ListCDIAnnotations} {
 				resp, err := allocate.New(res, allocate.Options{ListStrategies: []config.ListStrategy{list}, IDStrategy: config.IDIndex}).Allocate([]string{gpu1}, token)
-				if err != nil {
-					t.Fatal(err)
-				}
+				assert.NilError(t, err)
 				got, want := protojson.Format(resp), tc.live
 				if list == config.ListCDICRI || list == config.ListCDIAnnotations {
 					want = "gpu=" + tc.cdi

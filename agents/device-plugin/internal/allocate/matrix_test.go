@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/device-plugin/internal/allocate"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
@@ -70,9 +72,7 @@ func TestAllocateMatrix(t *testing.T) {
 						DevRoot: "/", ControlNodes: []string{"/dev/nvidiactl"}, MPSRoot: "/run/nvidia/mps",
 					})
 					resp, err := a.Allocate(c.ids, token)
-					if err != nil {
-						t.Fatal(err)
-					}
+					assert.NilError(t, err)
 					answers[fmt.Sprintf("%s by %s", c.name, id)] = plain(t, resp)
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
 	"outrigger.dev/pkg/config"
@@ -19,9 +20,7 @@ func TestAContainerHasTheFoldersOfItsDaemon(t *testing.T) {
 		res.FailRequestsGreaterThanOne = one
 		a := allocate.New(res, allocate.Options{ListStrategies: []config.ListStrategy{config.ListEnvvar}, MPSRoot: "/run/nvidia/mps"})
 		resp, err := a.Allocate([]string{"GPU-b::2"}, token)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		got := map[string]string{}
 		for _, m := range resp.GetMounts() {
 			got[m.GetContainerPath()] = m.GetHostPath()
@@ -41,9 +40,7 @@ func TestOnlyADeviceThatMPSSharesHasADaemon(t *testing.T) {
 	}}, allocate.Options{ListStrategies: []config.ListStrategy{config.ListEnvvar}, MPSRoot: "/run/nvidia/mps"})
 	for id, want := range map[string]bool{"GPU-a::1": true, "GPU-b": false, "GPU-c": true} {
 		resp, err := a.Allocate([]string{id}, token)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		if _, got := resp.GetEnvs()["CUDA_MPS_PIPE_DIRECTORY"]; got != want || (len(resp.GetMounts()) > 0) != want {
 			t.Errorf("%s is a client of the daemon: %v, want %v", id, got, want)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
 	"outrigger.dev/pkg/config"
@@ -92,9 +93,7 @@ func TestPreferredByTopology(t *testing.T) {
 			}
 			a := allocate.New(res, allocate.Options{Topology: allocate.NewTopology(tc.node)})
 			got, err := a.Preferred(ids(tc.available), ids(tc.must), tc.size)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			if diff := cmp.Diff(ids(tc.want), got); diff != "" {
 				t.Errorf("devices (-want +got):\n%s", diff)
 			}
@@ -207,9 +206,7 @@ func TestPreferredByPolicy(t *testing.T) {
 				return out
 			}
 			got, err := allocate.New(tc.res, allocate.Options{Policy: tc.policy}).Preferred(free(tc.res, tc.uses...), ids(tc.must), tc.size)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			if diff := cmp.Diff(ids(tc.want), got); diff != "" {
 				t.Errorf("devices (-want +got):\n%s", diff)
 			}
@@ -250,9 +247,7 @@ func TestPreferredByPolicyAndTopology(t *testing.T) {
 				want = append(want, res.Devices[i].ID(0))
 			}
 			got, err := a.Preferred(free(res, tc.uses...), must, tc.size)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("devices (-want +got):\n%s", diff)
 			}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
 
 	"outrigger.dev/agents/device-plugin/internal/app"
@@ -26,9 +27,7 @@ func run(t *testing.T, args ...string) (code int, out, errs string) {
 
 func write(t *testing.T, path, content string) string {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 
@@ -98,9 +97,7 @@ func mixedNode(t *testing.T) string {
 	node.Links = nil
 	profile := func(text string) gpu.Profile {
 		p, err := gpu.ParseProfile(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		return p
 	}
 	node.GPUs[0].MIG = &gpu.MIG{Enabled: true, Pending: true, Devices: []gpu.MIGDevice{
@@ -118,9 +115,7 @@ func mixedNode(t *testing.T) string {
 	node.GPUs[2].Fault = &gpu.Fault{Op: "nvmlDeviceGetMemoryInfo", Reason: "GPU is lost"}
 	node.GPUs[3] = gpu.GPU{Index: 3, Minor: -1, NUMANode: -1, Fault: &gpu.Fault{Op: "nvmlDeviceGetHandleByIndex_v2", Reason: "GPU is lost"}}
 	data, err := json.Marshal(node)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if _, err := gpu.Decode(data); err != nil {
 		t.Fatal(err)
 	}

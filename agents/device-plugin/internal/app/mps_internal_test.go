@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/agents/device-plugin/internal/mps"
 	"outrigger.dev/pkg/agent/driver"
@@ -20,14 +22,10 @@ import (
 func newMPSAgent(t *testing.T) (*mpsAgent, contract.Dir) {
 	t.Helper()
 	root, err := driverroot.New(driverroot.Config{HostPath: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	dir := contract.Dir{Root: t.TempDir()}
 	left := `{"version": "v1", "before": {"GPU-a": "PROHIBITED"}}`
-	if err := os.WriteFile(filepath.Join(dir.Root, "mps-compute-modes.json"), []byte(left), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(filepath.Join(dir.Root, "mps-compute-modes.json"), []byte(left), 0o600))
 	return &mpsAgent{
 		driver: &driver.Driver{Root: root, Contract: dir},
 		log:    slog.New(slog.DiscardHandler),

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/urfave/cli/v2"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/agent"
 )
@@ -33,9 +34,7 @@ func settingsOf(t *testing.T, args ...string) (s *settings, code int, text strin
 func write(t *testing.T, dir, name, content string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 
@@ -69,9 +68,7 @@ func TestConfigDir(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "default", "flags: {migStrategy: mixed}")
 	write(t, dir, "shared", "flags: {migStrategy: single}")
-	if err := os.Mkdir(filepath.Join(dir, "..2026"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Mkdir(filepath.Join(dir, "..2026"), 0o700))
 	t.Setenv("CONFIG_FILE_SRCDIR", dir)
 	t.Setenv("FALLBACK_STRATEGIES", "named,single")
 	s, _, text := settingsOf(t)

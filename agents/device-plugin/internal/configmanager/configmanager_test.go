@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/agenttest"
@@ -55,9 +56,7 @@ func run(ctx context.Context, l label) (int, string) {
 
 func write(t *testing.T, dir, name, content string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 }
 
 // wait waits until a file has this content.
@@ -70,12 +69,8 @@ func wait(t *testing.T, file, content string) {
 }
 
 func TestFlags(t *testing.T) {
-	if err := agenttest.CheckApp(App()); err != nil {
-		t.Error(err)
-	}
-	if err := agenttest.CheckHelp(App()); err != nil {
-		t.Error(err)
-	}
+	assert.NilError(t, agenttest.CheckApp(App()))
+	assert.NilError(t, agenttest.CheckHelp(App()))
 }
 
 func TestTheInitContainerWritesTheSelectedFile(t *testing.T) {

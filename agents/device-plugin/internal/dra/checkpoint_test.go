@@ -1,10 +1,10 @@
 package dra_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -90,14 +90,10 @@ func TestPrepare(t *testing.T) {
 			}
 			granted, next, err := tc.checkpoint.Prepare(tc.claim, node, devices())
 			if tc.err != "" {
-				if err == nil || !strings.Contains(err.Error(), tc.err) {
-					t.Fatalf("error %v, want %q", err, tc.err)
-				}
+				assert.ErrorContains(t, err, tc.err)
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			var got []string
 			for _, g := range granted {
 				got = append(got, g.Device.CDI())
@@ -118,13 +114,9 @@ func TestPrepare(t *testing.T) {
 func TestCheckpointFile(t *testing.T) {
 	l := dra.Checkpoint{"b": {Name: "ns/b", Devices: []string{"gpu-1"}}, "a": {Name: "ns/a", Devices: []string{"gpu-0"}}}
 	data, err := l.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	back, err := dra.DecodeCheckpoint(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if diff := cmp.Diff(l, back); diff != "" {
 		t.Errorf("checkpoint (-want +got):\n%s", diff)
 	}

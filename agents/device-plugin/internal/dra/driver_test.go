@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
@@ -58,9 +59,7 @@ func booted(t *testing.T, path string, there claims, boot string) *dra.Driver {
 		Failed: func(err error) { t.Error(err) },
 		Log:    slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return d
 }
 
@@ -71,9 +70,7 @@ func TestOnlyHealthyDevicesArePublishedAndOnlyChanges(t *testing.T) {
 	advertise := func(want int, devices ...dra.Device) {
 		devices = append([]dra.Device{}, devices...)
 		t.Helper()
-		if err := d.Advertise(t.Context(), devices, &to); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, d.Advertise(t.Context(), devices, &to))
 		if len(to) != want {
 			t.Fatalf("published %d times, want %d", len(to), want)
 		}
@@ -95,43 +92,31 @@ func TestPreparedClaimsOutliveTheProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "claims")
 	there := claims{"a": true, "b": true}
 	prepare := func(d *dra.Driver, uid string) error { return prepare(t, d, uid, "gpu-0") }
-	if err := prepare(driver(t, path, there), "a"); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, prepare(driver(t, path, there), "a"))
 	d := driver(t, path, there)
 	if err := prepare(d, "b"); err == nil || !strings.HasSuffix(err.Error(), "in use by claim ns/a (a)") {
 		t.Errorf("another process gives the device away again: %v", err)
 	}
 	// The API server forgets a claim whose pod is deleted by force. The pod may run on.
 	there["a"] = false
-	if err := prepare(d, "b"); err == nil || !strings.Contains(err.Error(), "in use by claim ns/a (a); this claim is deleted, but its pod may still run here") {
-		t.Errorf("the device of a claim that is not unprepared is given away: %v", err)
-	}
+	assert.ErrorContains(t, prepare(d, "b"), "in use by claim ns/a (a); this claim is deleted, but its pod may still run here")
 	if _, err := d.UnprepareResourceClaims(t.Context(), []kubeletplugin.NamespacedObject{{UID: "a"}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := prepare(d, "b"); err != nil {
-		t.Errorf("the device of an unprepared claim cannot be prepared again: %v", err)
-	}
+	assert.NilError(t, prepare(d, "b"), "the device of an unprepared claim cannot be prepared again")
 	out, err := d.UnprepareResourceClaims(t.Context(), []kubeletplugin.NamespacedObject{{UID: "b"}, {UID: "never"}})
 	if err != nil || len(out) != 2 || out["b"] != nil || out["never"] != nil {
 		t.Errorf("Unprepare() = %v, %v", out, err)
 	}
-	if err := prepare(driver(t, path, there), "a"); err != nil {
-		t.Errorf("the device of an unprepared claim cannot be prepared again: %v", err)
-	}
+	assert.NilError(t, prepare(driver(t, path, there), "a"), "the device of an unprepared claim cannot be prepared again")
 }
 
 // prepare prepares a claim for one device.
 func prepare(t *testing.T, d *dra.Driver, uid, device string) error {
 	t.Helper()
-	if err := d.Advertise(t.Context(), devices(), &published{}); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, d.Advertise(t.Context(), devices(), &published{}))
 	out, err := d.PrepareResourceClaims(t.Context(), []*resourceapi.ResourceClaim{claim(uid, device)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	result := out[types.UID(uid)]
 	want := "k8s.gpu.nvidia.com/gpu=" + map[string]string{"gpu-0": "GPU-a", "gpu-1": "GPU-b"}[device]
 	if result.Err == nil && (len(result.Devices) != 1 || result.Devices[0].CDIDeviceIDs[0] != want) {
@@ -142,17 +127,13 @@ func prepare(t *testing.T, d *dra.Driver, uid, device string) error {
 
 func TestABootReleasesAllDevices(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "claims")
-	if err := prepare(t, driver(t, path, nil), "a", "gpu-0"); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, prepare(t, driver(t, path, nil), "a", "gpu-0"))
 	for _, boot := range []string{"this boot", ""} {
 		if err := prepare(t, booted(t, path, nil, boot), "b", "gpu-0"); err == nil {
 			t.Errorf("boot %q gives the device away, though its claim was prepared in this boot", boot)
 		}
 	}
-	if err := prepare(t, booted(t, path, nil, "the next boot"), "b", "gpu-0"); err != nil {
-		t.Errorf("no pod of the last boot runs, but its claim holds the device: %v", err)
-	}
+	assert.NilError(t, prepare(t, booted(t, path, nil, "the next boot"), "b", "gpu-0"), "no pod of the last boot runs, but its claim holds the device")
 }
 
 // A claim that cannot be prepared must not cost the API server, nor other claims, anything
@@ -170,12 +151,8 @@ func TestABadClaimKeepsNoOtherWaiting(t *testing.T) {
 		},
 		Log: slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := prepare(t, d, "a", "gpu-0"); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
+	assert.NilError(t, prepare(t, d, "a", "gpu-0"))
 	if err := prepare(t, d, "bad", "gpu-7"); err == nil || lookups.Load() > 0 {
 		t.Errorf("a claim for a device that is gone: %v, with %d lookups, want an error and none", err, lookups.Load())
 	}
@@ -185,9 +162,7 @@ func TestABadClaimKeepsNoOtherWaiting(t *testing.T) {
 		conflict <- errors.Join(err, out["b"].Err)
 	}()
 	<-asked
-	if err := prepare(t, d, "c", "gpu-1"); err != nil {
-		t.Error(err)
-	}
+	assert.NilError(t, prepare(t, d, "c", "gpu-1"))
 	close(answer)
 	if err := <-conflict; err == nil || lookups.Load() != 1 {
 		t.Errorf("a claim for a device of another one: %v, with %d lookups, want an error and one", err, lookups.Load())
@@ -196,17 +171,13 @@ func TestABadClaimKeepsNoOtherWaiting(t *testing.T) {
 
 func TestADamagedCheckpointIsNamed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "claims")
-	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(path, []byte("{"), 0o600))
 	_, err := dra.New(dra.Config{CheckpointPath: path})
 	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "remove the file") {
 		t.Errorf("New() = %v", err)
 	}
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, syscall.Mkfifo(pipe, 0o600))
 	if _, err := dra.New(dra.Config{CheckpointPath: pipe}); err == nil || !strings.Contains(err.Error(), "it is a named pipe") {
 		t.Errorf("New() with a named pipe = %v", err)
 	}
@@ -221,15 +192,11 @@ func TestHealthIsReportedWhenItChanges(t *testing.T) {
 	if r := <-reports; len(r.Devices) != 0 {
 		t.Errorf("first report %+v", r)
 	}
-	if err := d.Advertise(t.Context(), []dra.Device{device("gpu-0", health.Status{Reason: "xid 79"})}, &published{}); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, d.Advertise(t.Context(), []dra.Device{device("gpu-0", health.Status{Reason: "xid 79"})}, &published{}))
 	r := <-reports
 	if len(r.Devices) != 1 || r.Devices[0].Health != kubeletplugin.HealthStatusUnhealthy || r.Devices[0].Message != "xid 79" {
 		t.Errorf("report %+v", r)
 	}
 	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	assert.NilError(t, <-done)
 }

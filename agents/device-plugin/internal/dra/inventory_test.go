@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
 
 	"outrigger.dev/agents/device-plugin/internal/dra"
@@ -38,9 +39,7 @@ func TestInventoryGolden(t *testing.T) {
 	enc := json.NewEncoder(&got)
 	enc.SetIndent("", "  ")
 	for _, d := range dra.Inventory(n, set) {
-		if err := enc.Encode(d.Spec); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, enc.Encode(d.Spec))
 	}
 	golden.Assert(t, got.String(), "divided.golden")
 }

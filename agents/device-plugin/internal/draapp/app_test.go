@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
 
 	"outrigger.dev/agents/device-plugin/internal/draapp"
@@ -13,12 +14,8 @@ import (
 )
 
 func TestAppIsValid(t *testing.T) {
-	if err := agenttest.CheckApp(draapp.App()); err != nil {
-		t.Error(err)
-	}
-	if err := agenttest.CheckHelp(draapp.App()); err != nil {
-		t.Error(err)
-	}
+	assert.NilError(t, agenttest.CheckApp(draapp.App()))
+	assert.NilError(t, agenttest.CheckHelp(draapp.App()))
 }
 
 func run(t *testing.T, args ...string) (code int, out, errOut string) {

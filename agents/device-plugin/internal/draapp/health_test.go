@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/gpu/simtest"
 	"outrigger.dev/pkg/health"
@@ -69,13 +71,9 @@ func startUnconnected(t *testing.T, n *simtest.Node) *agenttest.Process {
 	t.Helper()
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
-	if err := os.WriteFile(path("kubeconfig"), []byte(kubeconfig), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(path("kubeconfig"), []byte(kubeconfig), 0o600))
 	sockets, err := os.MkdirTemp("", "dra") //nolint:usetesting // t.TempDir is too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(sockets) })
 	return agenttest.Start(t, agenttest.Command(t, n, "--node-name", "n1", "--kubeconfig", path("kubeconfig"), "--listen", "127.0.0.1:0",
 		"--run-root", dir, "--cdi-root", path("cdi"), "--kubelet-plugins-dir", sockets, "--kubelet-registry-dir", sockets))

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/config"
@@ -136,9 +138,7 @@ func TestADriverThatHangs(t *testing.T) {
 		if bad := unhealthy(s); len(bad) != 2 || bad["0"].Kind != cause.DeviceHang || !errors.Is(s.Unusable(), gpu.ErrHangs) {
 			t.Errorf("unhealthy %v, %v; want both GPUs for a hang", bad, s.Unusable())
 		}
-		if !errors.Is(r.inv.Hangs(), gpu.ErrHangs) {
-			t.Errorf("Hangs() = %v", r.inv.Hangs())
-		}
+		assert.ErrorIs(t, r.inv.Hangs(), gpu.ErrHangs)
 		r.source.SetHealth(nil)
 		if s = r.after(time.Minute); len(unhealthy(s)) != 0 || s.Unusable() != nil || r.inv.Hangs() != nil {
 			t.Errorf("unhealthy %v, %v, %v with a driver that answers again", unhealthy(s), s.Unusable(), r.inv.Hangs())

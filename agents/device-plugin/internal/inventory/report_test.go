@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/config"
@@ -116,9 +118,7 @@ func TestOneIncidentIsOneReport(t *testing.T) {
 		"a GPU that NVML lists at another index": {
 			func(r *rig, id gpu.UUID) {
 				n, err := r.source.Snapshot(r.t.Context())
-				if err != nil {
-					r.t.Fatal(err)
-				}
+				assert.NilError(r.t, err)
 				moved := *n
 				moved.GPUs = slices.Clone(n.GPUs)
 				moved.GPUs[1].Shifted = true

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/device-plugin/internal/metrics"
 	"outrigger.dev/pkg/cause"
@@ -69,9 +70,7 @@ outrigger_device_plugin_xid_events_total{gpu="GPU-b",instance="",xid="79"} 1
 outrigger_device_plugin_xid_events_total{gpu="GPU-b",instance="3",xid="94"} 1
 outrigger_device_plugin_xid_events_total{gpu="GPU-b",instance="3/1",xid="94"} 1
 `
-	if err := testutil.CollectAndCompare(r, strings.NewReader(want)); err != nil {
-		t.Error(err)
-	}
+	assert.NilError(t, testutil.CollectAndCompare(r, strings.NewReader(want)))
 	r.Configured(nil)
 	if n := testutil.CollectAndCount(r, "outrigger_device_plugin_config_refused"); n != 0 {
 		t.Errorf("%d series of a rejected config after one that is used, want none", n)
@@ -101,8 +100,6 @@ func TestTextThatIsNotUTF8DoesNotBreakTheMetrics(t *testing.T) {
 func gatherer(t *testing.T, c prometheus.Collector) prometheus.Gatherer {
 	t.Helper()
 	reg := prometheus.NewPedanticRegistry()
-	if err := reg.Register(c); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, reg.Register(c))
 	return reg
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/device-plugin/internal/mps"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/contract"
@@ -32,19 +34,13 @@ func TestGateFollowsTheDaemon(t *testing.T) {
 	}
 	closed("has not been written yet")
 	ready := filepath.Join(cfg.MPSRoot, shared, "ready")
-	if err := os.MkdirAll(filepath.Dir(ready), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.MkdirAll(filepath.Dir(ready), 0o755))
 	for range 3 {
 		held, err := dir.HoldFile(ready, contract.Record{Writer: "mps-control-daemon"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		signalled(t, changed)
 		closed("")
-		if err := held.Release(); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, held.Release())
 		signalled(t, changed)
 		closed("has not been written yet")
 	}

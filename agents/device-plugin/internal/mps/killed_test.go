@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/device-plugin/internal/mps"
 	"outrigger.dev/pkg/contract"
@@ -53,12 +54,8 @@ func (r *rig) supervisor(id gpu.UUID, attr *syscall.SysProcAttr, word string) *e
 	cmd.SysProcAttr = attr
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, err)
+	assert.NilError(r.t, cmd.Start())
 	r.t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -75,16 +72,12 @@ func (r *rig) supervisor(id gpu.UUID, attr *syscall.SysProcAttr, word string) *e
 
 func TestTheNextProcessSetsBackWhatAKilledOneChanged(t *testing.T) {
 	r := newRig(t)
-	if err := os.WriteFile(filepath.Join(r.bin, "mode.GPU-a"), []byte("PROHIBITED"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(filepath.Join(r.bin, "mode.GPU-a"), []byte("PROHIBITED"), 0o600))
 	killed := r.supervisor("GPU-a", nil, "<nil>")
 	if got := r.mode("GPU-a"); got != "EXCLUSIVE_PROCESS" {
 		t.Fatalf("compute mode %s with a daemon", got)
 	}
-	if err := killed.Process.Signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, killed.Process.Signal(syscall.SIGKILL))
 	_ = killed.Wait()
 	if got := r.mode("GPU-a"); got != "EXCLUSIVE_PROCESS" || !mps.ModesRecorded(r.dir) {
 		t.Fatalf("compute mode %s after SIGKILL, recorded: %v", got, mps.ModesRecorded(r.dir))
@@ -105,9 +98,7 @@ func TestTheNextProcessSetsBackWhatAKilledOneChanged(t *testing.T) {
 func TestADaemonAfterAKillRemembersTheModeBeforeIt(t *testing.T) {
 	r := newRig(t)
 	killed := r.supervisor("GPU-a", nil, "<nil>")
-	if err := killed.Process.Signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, killed.Process.Signal(syscall.SIGKILL))
 	_ = killed.Wait()
 	r.restart()
 	r.Apply(t.Context(), []mps.Daemon{daemon("GPU-a")})
@@ -120,9 +111,7 @@ func TestADaemonAfterAKillRemembersTheModeBeforeIt(t *testing.T) {
 
 func TestAModeThatSomeoneElseSetStays(t *testing.T) {
 	r := newRig(t)
-	if err := os.WriteFile(filepath.Join(r.bin, "mode.GPU-a"), []byte("EXCLUSIVE_PROCESS"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(filepath.Join(r.bin, "mode.GPU-a"), []byte("EXCLUSIVE_PROCESS"), 0o600))
 	r.Apply(t.Context(), []mps.Daemon{daemon("GPU-a")})
 	r.eventually("the daemon is ready", r.ready)
 	r.Apply(t.Context(), nil)
@@ -176,18 +165,14 @@ func mountsThatStayAreReported(t *testing.T, fix string) {
 
 func TestMountsThatLeaveTheContainerAreUsed(t *testing.T) {
 	r := newRig(t)
-	if err := unix.Mount("shared", r.root, "tmpfs", 0, ""); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, unix.Mount("shared", r.root, "tmpfs", 0, ""))
 	t.Cleanup(func() {
 		unmount(t, r.root)
 		if err := unix.Unmount(r.root, unix.MNT_DETACH); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := unix.Mount("", r.root, "", unix.MS_SHARED, ""); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, unix.Mount("", r.root, "", unix.MS_SHARED, ""))
 	r.supervisor("GPU-a", &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}, "<nil>")
 	if !r.ready() {
 		t.Error("not ready")

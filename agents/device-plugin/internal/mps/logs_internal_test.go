@@ -8,15 +8,14 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 )
 
 func TestLogsAreCut(t *testing.T) {
 	dir := t.TempDir()
 	// A writer that does not append continues where it was.
 	log, err := os.OpenFile(filepath.Join(dir, "control.log"), os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	defer log.Close()
 	write := func(text string, times int) {
 		t.Helper()
@@ -31,18 +30,14 @@ func TestLogsAreCut(t *testing.T) {
 			if errors.Is(err, os.ErrNotExist) {
 				continue
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			bytes += storedBytes(info)
 		}
 		return bytes
 	}
 	cut := func() {
 		t.Helper()
-		if err := cutLogs(dir); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, cutLogs(dir))
 	}
 	write("1", maxLog/2)
 	cut()
@@ -86,9 +81,7 @@ func TestLogsThatFillTheirFileSystemAreCut(t *testing.T) {
 		if err := os.WriteFile(log, text, 0o600); !errors.Is(err, unix.ENOSPC) && err != nil {
 			t.Fatal(err)
 		}
-		if err := cutLogs(dir); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, cutLogs(dir))
 		if err := os.WriteFile(log, text[:maxLog/2], 0o600); err != nil {
 			t.Errorf("there is no room after the logs were cut: %v", err)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/device-plugin/internal/mps"
 	"outrigger.dev/pkg/config"
@@ -106,9 +107,7 @@ func TestAReadyFileThatIsRemovedIsWrittenAgain(t *testing.T) {
 	r := newRig(t)
 	r.Apply(t.Context(), []mps.Daemon{daemon("GPU-a")})
 	r.eventually("the daemon is ready", r.ready)
-	if err := os.Remove(filepath.Join(r.root, shared, "ready")); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Remove(filepath.Join(r.root, shared, "ready")))
 	r.eventually("the daemon is ready again", r.ready)
 	if n := strings.Count(r.commands(), "visible"); n != 1 {
 		t.Errorf("the daemon started %d times, want once", n)
@@ -191,9 +190,7 @@ func TestFindProgramsSaysWhatIsMissing(t *testing.T) {
 	if err == nil || !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), root) {
 		t.Errorf("FindPrograms() = %v", err)
 	}
-	if err := os.MkdirAll(filepath.Join(root, "usr/bin"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.MkdirAll(filepath.Join(root, "usr/bin"), 0o755))
 	for _, name := range []string{"nvidia-cuda-mps-control", "nvidia-smi"} {
 		if err := os.WriteFile(filepath.Join(root, "usr/bin", name), nil, 0o700); err != nil { //nolint:gosec // a program
 			t.Fatal(err)
@@ -202,12 +199,8 @@ func TestFindProgramsSaysWhatIsMissing(t *testing.T) {
 	if _, err := mps.FindPrograms(root, mpsRoot); err == nil || !strings.Contains(err.Error(), "would not see "+mpsRoot) {
 		t.Errorf("FindPrograms() with a folder that the driver root lacks = %v", err)
 	}
-	if err := os.MkdirAll(filepath.Join(root, filepath.Dir(mpsRoot)), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(mpsRoot, filepath.Join(root, mpsRoot)); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.MkdirAll(filepath.Join(root, filepath.Dir(mpsRoot)), 0o755))
+	assert.NilError(t, os.Symlink(mpsRoot, filepath.Join(root, mpsRoot)))
 	p, err := mps.FindPrograms(root, mpsRoot)
 	if err != nil || p.Root != root {
 		t.Errorf("FindPrograms() = %+v, %v, want those of the driver root", p, err)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/device-plugin/internal/mps"
 	"outrigger.dev/pkg/contract"
@@ -48,9 +49,7 @@ func newRig(t *testing.T) *rig {
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "mps") //nolint:usetesting // the path of t.TempDir is too long
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
@@ -63,9 +62,7 @@ func shortDir(t *testing.T) string {
 func (r *rig) restart() {
 	r.t.Helper()
 	programs, err := mps.FindPrograms(r.t.TempDir(), r.root)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, err)
 	r.Supervisor = mps.NewSupervisor(mps.Config{
 		Root: r.root, Programs: programs, Contract: r.dir, Log: slog.New(slog.DiscardHandler),
 	})
@@ -91,9 +88,7 @@ func (r *rig) ready() bool { return mps.Ready(r.dir, r.root, shared) == nil }
 func (r *rig) read(path string) string {
 	r.t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, err)
 	return string(data)
 }
 
@@ -103,9 +98,7 @@ func (r *rig) commands() string { return r.read(filepath.Join(r.root, shared, "l
 func (r *rig) command(command string) {
 	r.t.Helper()
 	conn, err := net.Dial("unix", filepath.Join(r.root, shared, "pipe", "control")) //nolint:noctx // it answers at once
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, err)
 	defer conn.Close()
 	if _, err := io.WriteString(conn, command+"\n"); err != nil {
 		r.t.Fatal(err)
@@ -127,9 +120,7 @@ func (r *rig) mode(id gpu.UUID) string {
 	if errors.Is(err, fs.ErrNotExist) {
 		return "DEFAULT"
 	}
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, err)
 	return string(data)
 }
 
@@ -140,9 +131,7 @@ func needMounts(t *testing.T) {
 	if err := unix.Mount("probe", dir, "tmpfs", 0, ""); err != nil {
 		t.Skipf("this machine has no right to mount: %v", err)
 	}
-	if err := unix.Unmount(dir, 0); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, unix.Unmount(dir, 0))
 }
 
 // unmount removes the mounts below a folder.

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+	"gotest.tools/v3/assert"
 )
 
 // The test binary stands in for the driver's programs: what it does depends on
@@ -38,13 +39,9 @@ func standIns(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	for _, name := range []string{"nvidia-cuda-mps-control", "nvidia-smi", supervisorName} {
-		if err := os.Symlink(self, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.Symlink(self, filepath.Join(dir, name)))
 	}
 	t.Setenv("PATH", dir)
 	return dir

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/device-plugin/internal/mps"
 )
@@ -16,9 +17,7 @@ import (
 func fill(t *testing.T, dir string) int {
 	t.Helper()
 	f, err := os.Create(filepath.Join(dir, "fill")) //nolint:forbidigo // it is a container's
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	defer f.Close()
 	for n := 0; ; n++ {
 		switch _, err := f.Write(make([]byte, 1<<20)); {
@@ -82,9 +81,7 @@ func TestTheNextDaemonHasTheFoldersOfTheLast(t *testing.T) {
 	r := newRig(t)
 	inode := func() uint64 {
 		var st unix.Stat_t
-		if err := unix.Stat(filepath.Join(r.root, shared, "pipe"), &st); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, unix.Stat(filepath.Join(r.root, shared, "pipe"), &st))
 		return st.Dev
 	}
 	r.Apply(t.Context(), []mps.Daemon{daemon("GPU-a")})

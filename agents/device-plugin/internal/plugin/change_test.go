@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
@@ -52,9 +54,7 @@ func TestLateDriver(t *testing.T) {
 	r.startKubelet(t)
 	r.run(t)
 	err := r.source.WaitCalls(limit(t), func(c gputest.Calls) bool { return c.Snapshot > 0 })
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if err := r.plugin.Ready(); err == nil {
 		t.Error("Ready without a driver")
 	}
@@ -73,9 +73,7 @@ func TestDriverGoesAndReturns(t *testing.T) {
 	r.source.SetDriver(false)
 	r.healths(t, bad, bad)
 	r.marker.wait(t, false)
-	if err := r.plugin.Ready(); !errors.Is(err, gpu.ErrNoDriver) {
-		t.Errorf("Ready says %v, want %v", err, gpu.ErrNoDriver)
-	}
+	assert.ErrorIs(t, r.plugin.Ready(), gpu.ErrNoDriver)
 	r.source.SetDriver(true)
 	r.changes <- struct{}{}
 	r.healths(t, ok, ok)
@@ -86,18 +84,14 @@ func TestDriverReplacedEndsThePlugin(t *testing.T) {
 	r := newRig(t, 1, nil)
 	r.startKubelet(t)
 	r.source.SetError(fmt.Errorf("%w: %w", gpu.ErrNoDriver, gpu.ErrDriverChanged))
-	if err := r.runAll(limit(t)); !errors.Is(err, gpu.ErrDriverChanged) {
-		t.Errorf("Run returned %v, want %v", err, gpu.ErrDriverChanged)
-	}
+	assert.ErrorIs(t, r.runAll(limit(t)), gpu.ErrDriverChanged)
 	r.kubelet.Stop()
 }
 
 func TestFailOnInitError(t *testing.T) {
 	r := newRig(t, 1, func(c *inventory.Config) { c.Config.FailOnInitError = true })
 	r.source.SetDriver(false)
-	if err := r.runAll(limit(t)); !errors.Is(err, gpu.ErrNoDriver) {
-		t.Errorf("Run returned %v, want %v", err, gpu.ErrNoDriver)
-	}
+	assert.ErrorIs(t, r.runAll(limit(t)), gpu.ErrNoDriver)
 }
 
 func TestPrepareFailsAndIsRetried(t *testing.T) {
@@ -165,9 +159,7 @@ func TestPreparedOnceForTheSameNode(t *testing.T) {
 	// The second refresh shows the same node, the third another one.
 	r.source.Post(gpu.Event{Kind: gpu.EventMIGChanged, GPU: gpu.UUID(id(0))})
 	err := r.source.WaitCalls(limit(t), func(c gputest.Calls) bool { return c.Snapshot > 1 })
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	r.source.SetNode(gputest.Node(gputest.A100, 3))
 	r.healths(t, ok, ok, ok)
 	r.reload()

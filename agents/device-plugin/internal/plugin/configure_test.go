@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"gotest.tools/v3/assert"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"outrigger.dev/agents/device-plugin/internal/inventory"
@@ -146,14 +147,10 @@ func TestAResourceGoesAlthoughItsListIsNotRead(t *testing.T) {
 	conn, err := grpc.NewClient("unix://"+filepath.Join(r.dir, server.SocketName(sharedName)),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithStaticStreamWindowSize(64<<10), grpc.WithStaticConnWindowSize(64<<10))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	defer func() { _ = conn.Close() }()
 	stream, err := pluginapi.NewDevicePluginClient(conn).ListAndWatch(t.Context(), &pluginapi.Empty{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if _, err := stream.Header(); err != nil { // the list is on its way
 		t.Fatal(err)
 	}
@@ -265,9 +262,7 @@ func TestXIDOfAMIGDeviceReachesItsReplicasOnly(t *testing.T) {
 	})
 	r.devices(t, migName, ok, ok, ok, ok)
 	n, err := r.source.Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	second := n.GPUs[1].MIG.Devices[1]
 	r.source.PostInstanceXID(gpu.UUID(id(1)), second.GPUInstance, gpu.NoInstance, 61)
 	r.devices(t, migName, ok, ok, bad, bad)

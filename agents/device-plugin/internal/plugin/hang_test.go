@@ -1,9 +1,10 @@
 package plugin_test
 
 import (
-	"errors"
 	"fmt"
 	"testing"
+
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/pkg/gpu"
@@ -23,9 +24,7 @@ func TestDriverHangsAndAnswersAgain(t *testing.T) {
 	r.source.PostXID(gpu.UUID(id(1)), 79)
 	r.healths(t, ok, bad)
 	r.source.SetHealth(errHangs())
-	if err := r.plugin.Ready(); !errors.Is(err, gpu.ErrHangs) {
-		t.Errorf("Ready says %v at once, want %v", err, gpu.ErrHangs)
-	}
+	assert.ErrorIs(t, r.plugin.Ready(), gpu.ErrHangs)
 	r.healths(t, bad, bad)
 	r.marker.wait(t, false)
 	reads := r.source.Calls().Snapshot
@@ -35,9 +34,7 @@ func TestDriverHangsAndAnswersAgain(t *testing.T) {
 	if err := r.plugin.Ready(); err != nil {
 		t.Errorf("Ready says %v after the driver has answered", err)
 	}
-	if err := r.source.WaitCalls(limit(t), func(c gputest.Calls) bool { return c.Snapshot > reads }); err != nil {
-		t.Errorf("no refresh of the node after the driver has answered: %v", err)
-	}
+	assert.NilError(t, r.source.WaitCalls(limit(t), func(c gputest.Calls) bool { return c.Snapshot > reads }), "no refresh of the node after the driver has answered")
 	if n := len(r.kubelet.Registrations()); n != 1 {
 		t.Errorf("%d registrations, want 1", n)
 	}
@@ -51,9 +48,7 @@ func TestDriverHangsAtTheStart(t *testing.T) {
 	r.source.SetHealth(errHangs())
 	r.startKubelet(t)
 	r.run(t)
-	if err := r.plugin.Ready(); !errors.Is(err, gpu.ErrHangs) {
-		t.Errorf("Ready says %v, want %v", err, gpu.ErrHangs)
-	}
+	assert.ErrorIs(t, r.plugin.Ready(), gpu.ErrHangs)
 	r.source.SetHealth(nil)
 	close(release)
 	r.healths(t, ok)

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
@@ -40,9 +42,7 @@ func TestAnXIDThatTakesAResetStaysUntilIt(t *testing.T) {
 	r.healths(t, bad, ok)
 	// A refresh after the window proves nothing on a driver that reports nothing.
 	err := r.source.WaitCalls(limit(t), func(c gputest.Calls) bool { return c.Snapshot > 1 })
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	r.source.PostXID(gpu.UUID(id(1)), 95)
 	r.healths(t, bad, bad)
 	r.source.Lose(gpu.UUID(id(0)))
@@ -74,8 +74,6 @@ func TestRecoveryActionChanges(t *testing.T) {
 	r.healths(t, ok, ok)
 	r.source.PostXID(gpu.UUID(id(0)), 154)
 	err := r.source.WaitCalls(limit(t), func(c gputest.Calls) bool { return c.Snapshot > 1 })
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	r.healths(t, ok, ok)
 }

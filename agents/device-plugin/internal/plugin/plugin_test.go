@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+	"gotest.tools/v3/assert"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"outrigger.dev/agents/device-plugin/internal/inventory"
@@ -23,9 +24,7 @@ func TestAdvertisesRegistersAndAnswers(t *testing.T) {
 	r.startKubelet(t)
 	r.run(t)
 	r.marker.wait(t, true)
-	if err := r.plugin.Ready(); err != nil {
-		t.Errorf("Ready: %v", err)
-	}
+	assert.NilError(t, r.plugin.Ready(), "Ready")
 	u := r.healths(t, ok, ok)
 	for i, d := range u.Devices {
 		if d.GetID() != id(i) {
@@ -40,9 +39,7 @@ func TestAdvertisesRegistersAndAnswers(t *testing.T) {
 		t.Errorf("registered as %v", reg)
 	}
 	resp, err := r.kubelet.Allocate(limit(t), resourceName, id(1), id(0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if got, want := resp.GetEnvs()["NVIDIA_VISIBLE_DEVICES"], id(1)+","+id(0); got != want {
 		t.Errorf("NVIDIA_VISIBLE_DEVICES is %q, want %q", got, want)
 	}
@@ -86,14 +83,10 @@ func TestXIDReachesEveryStream(t *testing.T) {
 	r.healths(t, ok, ok)
 	r.watched(t)
 	client, err := r.kubelet.Plugin(resourceName)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	// One more stream that reads, and one that never does.
 	second, err := client.ListAndWatch(t.Context(), &pluginapi.Empty{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if _, err := client.ListAndWatch(t.Context(), &pluginapi.Empty{}); err != nil {
 		t.Fatal(err)
 	}
@@ -104,15 +97,11 @@ func TestXIDReachesEveryStream(t *testing.T) {
 	r.source.PostXID(gpu.UUID(id(1)), 79)
 	r.healths(t, ok, bad)
 	list, err := second.Recv()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if got := list.GetDevices()[1].GetHealth(); got != bad {
 		t.Errorf("the second stream has device 1 as %s, want %s", got, bad)
 	}
-	if err := r.plugin.Ready(); err != nil {
-		t.Errorf("Ready with one bad GPU: %v", err)
-	}
+	assert.NilError(t, r.plugin.Ready(), "Ready with one bad GPU")
 }
 
 func TestKubeletReturns(t *testing.T) {
@@ -143,20 +132,14 @@ func TestOwnSocketIsMadeAgainWithoutDroppingStreams(t *testing.T) {
 	r.run(t)
 	r.marker.wait(t, true)
 	client, err := r.kubelet.Plugin(resourceName)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	stream, err := client.ListAndWatch(t.Context(), &pluginapi.Empty{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if _, err := stream.Recv(); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(r.dir, "nvidia-gpu.sock")
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Remove(path))
 	r.sockets <- struct{}{}
 	dialable(t, path)
 	r.source.PostXID(gpu.UUID(id(0)), 79)
@@ -185,9 +168,7 @@ func TestRegistrationIsRetried(t *testing.T) {
 	r.kubelet.Reject(errors.New("not now"))
 	r.startKubelet(t)
 	r.run(t)
-	if err := r.kubelet.WaitRejections(limit(t), 2); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, r.kubelet.WaitRejections(limit(t), 2))
 	r.kubelet.Reject(nil)
 	r.marker.wait(t, true)
 }

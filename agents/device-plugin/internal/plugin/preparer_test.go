@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/config"
@@ -33,9 +35,7 @@ func newFiles(t *testing.T, prepared inventory.Prepared) *files {
 
 func (f *files) write() {
 	f.t.Helper()
-	if err := os.WriteFile(f.path, nil, 0o600); err != nil {
-		f.t.Fatal(err)
-	}
+	assert.NilError(f.t, os.WriteFile(f.path, nil, 0o600))
 }
 
 func (f *files) change(p inventory.Prepared, err error) {

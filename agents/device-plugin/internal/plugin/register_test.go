@@ -5,6 +5,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"gotest.tools/v3/assert"
 )
 
 // once wants one registration, and one stream of the kubelet.
@@ -68,9 +70,7 @@ func TestReturnsAfterAnotherPluginHasTakenTheSocket(t *testing.T) {
 	r.marker.wait(t, true)
 	path := r.otherPlugin(t)
 	r.marker.wait(t, false)
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Remove(path))
 	r.sockets <- struct{}{}
 	if _, err := r.kubelet.WaitRegistrations(limit(t), 2); err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"gotest.tools/v3/assert"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"outrigger.dev/agents/device-plugin/internal/inventory"
@@ -82,9 +83,7 @@ type rig struct {
 func newRig(t *testing.T, n int, change func(*inventory.Config)) *rig {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "dp") //nolint:usetesting // t.TempDir is too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	r := &rig{
 		source:  gputest.New(gputest.Node(gputest.A100, n)),
@@ -223,9 +222,7 @@ func (r *rig) end(t *testing.T) {
 
 func (r *rig) startKubelet(t *testing.T) {
 	t.Helper()
-	if err := r.kubelet.Start(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, r.kubelet.Start())
 	r.sockets <- struct{}{}
 }
 
@@ -234,13 +231,9 @@ func (r *rig) startKubelet(t *testing.T) {
 func (r *rig) otherPlugin(t *testing.T) string {
 	t.Helper()
 	other := filepath.Join(r.dir, "other")
-	if err := os.WriteFile(other, []byte("other"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(other, []byte("other"), 0o600))
 	path := filepath.Join(r.dir, "nvidia-gpu.sock")
-	if err := os.Rename(other, path); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Rename(other, path))
 	r.sockets <- struct{}{}
 	return path
 }
@@ -269,9 +262,7 @@ func (r *rig) devices(t *testing.T, resource string, want ...string) kubelettest
 		}
 		return slices.Equal(want, got)
 	})
-	if err != nil {
-		t.Fatalf("want %v: %v", want, err)
-	}
+	assert.NilError(t, err, "want %v", want)
 	return u
 }
 
@@ -296,9 +287,7 @@ func (r *rig) gone(t *testing.T, resource string) {
 // plugin for it.
 func (r *rig) withdrawn(t *testing.T, resource string) {
 	t.Helper()
-	if err := r.kubelet.WaitWithdrawn(limit(t), resource); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, r.kubelet.WaitWithdrawn(limit(t), resource))
 	r.gone(t, resource)
 }
 
@@ -306,9 +295,7 @@ func (r *rig) withdrawn(t *testing.T, resource string) {
 func (r *rig) watched(t *testing.T) {
 	t.Helper()
 	err := r.source.WaitCalls(limit(t), func(c gputest.Calls) bool { return c.Watch > 0 && c.Snapshot > 0 })
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 }
 
 const (

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/gpu"
 )
 
@@ -24,9 +26,7 @@ func TestNamesStayWithTheirDevices(t *testing.T) {
 	count, seed := number("OUTRIGGER_SEQUENCES", 300), number("OUTRIGGER_SEED", uint64(time.Now().UnixNano()))
 	t.Logf("seed %d", seed)
 	root, err := os.MkdirTemp(memory(), "identity")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	defer os.RemoveAll(root)
 	grants := 0
 	for i := range count {

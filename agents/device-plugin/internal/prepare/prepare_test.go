@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/agents/device-plugin/internal/prepare"
@@ -20,20 +21,14 @@ import (
 
 func write(t *testing.T, path string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	assert.NilError(t, os.WriteFile(path, nil, 0o600))
 }
 
 func root(t *testing.T, host, ctr string) *driverroot.Root {
 	t.Helper()
 	r, err := driverroot.New(driverroot.Config{HostPath: host, CtrPath: ctr})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return r
 }
 
@@ -69,9 +64,7 @@ func TestDeviceNodes(t *testing.T) {
 			}
 			got, err := run(t, prepare.Config{Root: root(t, host, ctr), DevRoot: tc.devRoot},
 				config.Config{ListStrategies: []config.ListStrategy{config.ListEnvvar}, PassDeviceSpecs: tc.specs})
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("prepared (-want +got):\n%s", diff)
 			}

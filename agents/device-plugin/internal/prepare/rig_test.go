@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 	upstream "tags.cncf.io/container-device-interface/pkg/cdi"
 
 	"outrigger.dev/agents/device-plugin/internal/inventory"
@@ -50,9 +51,7 @@ func newRig(t testing.TB) *rig {
 		HostPath: "/run/nvidia/driver", CtrPath: r.dir, ProcRoot: filepath.Join(r.dir, "proc"),
 		SysRoot: filepath.Join(r.dir, "sys"), HostDev: filepath.Join(r.dir, "host/dev"),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	r.preparer = prepare.New(prepare.Config{Root: root, Log: slog.New(slog.NewTextHandler(&r.log, nil))})
 	return r
 }
@@ -75,35 +74,25 @@ func (r *rig) library(name string) {
 func (r *rig) file(rel string, data []byte) {
 	r.t.Helper()
 	p := filepath.Join(r.dir, rel)
-	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-		r.t.Fatal(err)
-	}
-	if err := os.WriteFile(p, data, 0o600); err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, os.MkdirAll(filepath.Dir(p), 0o755))
+	assert.NilError(r.t, os.WriteFile(p, data, 0o600))
 }
 
 func (r *rig) remove(rel string) {
 	r.t.Helper()
-	if err := os.Remove(filepath.Join(r.dir, rel)); err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, os.Remove(filepath.Join(r.dir, rel)))
 }
 
 // node makes a character device, or skips the test where that is not allowed.
 func (r *rig) node(rel string) {
 	r.t.Helper()
 	p := filepath.Join(r.dir, rel)
-	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, os.MkdirAll(filepath.Dir(p), 0o755))
 	err := unix.Mknod(p, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3)))
 	if errors.Is(err, unix.EPERM) {
 		r.t.Skip("device nodes cannot be made here: CAP_MKNOD is missing")
 	}
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, err)
 }
 
 // caps makes the nodes of the capabilities of all MIG devices.
@@ -142,9 +131,7 @@ func extras(c *config.Config) {
 func (r *rig) prepare(n *gpu.Node, c config.Config) inventory.Prepared {
 	r.t.Helper()
 	out, err := r.preparer.Scan(c)(n)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, err)
 	return out
 }
 
@@ -152,9 +139,7 @@ func (r *rig) prepare(n *gpu.Node, c config.Config) inventory.Prepared {
 func (r *rig) names() []string {
 	r.t.Helper()
 	cache, err := upstream.NewCache(upstream.WithSpecDirs(r.specs), upstream.WithAutoRefresh(false))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, err)
 	for file, errs := range cache.GetErrors() {
 		r.t.Errorf("%s: %v", file, errs)
 	}
@@ -173,7 +158,5 @@ func (r *rig) settle() {
 		}
 		return unix.UtimesNanoAt(unix.AT_FDCWD, p, []unix.Timespec{{Sec: 1_700_000_000}, {Sec: 1_700_000_000}}, 0)
 	})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, err)
 }

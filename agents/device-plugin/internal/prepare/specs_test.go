@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
@@ -56,9 +57,7 @@ func TestSpecsAreWithdrawn(t *testing.T) {
 	r.prepare(gputest.Node(gputest.A100, 1), r.config())
 	r.resolve("before", "gpu=all", "gpu="+id(0))
 	for _, folder := range []string{"", r.config().CDIRoot, r.config().CDIRoot} {
-		if err := r.preparer.Withdraw(folder); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, r.preparer.Withdraw(folder))
 	}
 	r.resolve("once they are withdrawn")
 }
@@ -102,9 +101,7 @@ func TestChangeOfTheListStrategy(t *testing.T) {
 	if left := files(t, r.specs); !slices.Equal(left, []string{"nvidia.com-gpu.json"}) {
 		t.Errorf("the folder has %q at the start without CDI, want only what belongs to others", left)
 	}
-	if err := os.Remove(foreign); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Remove(foreign))
 	r.prepare(n, r.config())
 	r.resolve("with CDI", "gpu=all", "gpu="+id(0), "gpu="+id(1))
 
@@ -151,9 +148,7 @@ func TestDamagedSpecsAreWrittenAgain(t *testing.T) {
 			if !slices.Contains(r.preparer.Watched(), spec) {
 				t.Errorf("watched are %q, want %s among them", r.preparer.Watched(), spec)
 			}
-			if err := damage(spec); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, damage(spec))
 			if !r.preparer.Outdated() {
 				t.Error("Outdated() = false")
 			}
@@ -182,20 +177,14 @@ func TestForeignSpecsOfTheSameKindAreReported(t *testing.T) {
 
 func put(t *testing.T, path, data string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	assert.NilError(t, os.WriteFile(path, []byte(data), 0o600))
 }
 
 func files(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var out []string
 	for _, e := range entries {
 		out = append(out, e.Name())

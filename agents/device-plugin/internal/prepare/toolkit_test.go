@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"outrigger.dev/agents/device-plugin/internal/prepare"
@@ -30,9 +31,7 @@ func (r *rig) toolkit(hostRoot string) contract.Dir {
 		HostPath: hostRoot, CtrPath: r.dir, ProcRoot: filepath.Join(r.dir, "proc"), SysRoot: filepath.Join(r.dir, "sys"),
 		HostDev: filepath.Join(r.dir, "dev"),
 	})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, err)
 	r.preparer = prepare.New(prepare.Config{
 		Root: root, Log: slog.New(slog.NewTextHandler(&r.log, nil)), Toolkit: prepare.Toolkit{Contract: dir, Root: root, InstallDir: "/usr/local/nvidia"},
 	})
@@ -42,9 +41,7 @@ func (r *rig) toolkit(hostRoot string) contract.Dir {
 // ready writes the fact that the toolkit is ready, with the path of its hook.
 func ready(t *testing.T, dir contract.Dir, values map[string]string) {
 	t.Helper()
-	if err := dir.Write(contract.ToolkitReady, contract.Record{Writer: "container-toolkit", Values: values}); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, dir.Write(contract.ToolkitReady, contract.Record{Writer: "container-toolkit", Values: values}))
 }
 
 // end makes the fact that of a toolkit which has ended, and has left its tools.
@@ -53,14 +50,10 @@ func end(t *testing.T, dir contract.Dir) {
 	held, err := dir.Hold(contract.ToolkitReady, contract.Record{
 		Writer: "container-toolkit", Values: map[string]string{contract.KeyCDIHook: toolkitHook},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	path := dir.Path(contract.ToolkitReady)
 	data, err := os.ReadFile(path)
-	if err := errors.Join(err, held.Release(), os.WriteFile(path, data, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, errors.Join(err, held.Release(), os.WriteFile(path, data, 0o600)))
 	if f := dir.Read(contract.ToolkitReady); f.State != contract.WriterDead {
 		t.Fatalf("the fact is %s", f.State)
 	}
@@ -71,13 +64,9 @@ func end(t *testing.T, dir contract.Dir) {
 func (r *rig) hooks() (calls []string, byName bool) {
 	r.t.Helper()
 	data, err := os.ReadFile(filepath.Join(r.specs, "k8s.device-plugin.nvidia.com-gpu.json"))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, err)
 	var spec specs.Spec
-	if err := json.Unmarshal(data, &spec); err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, json.Unmarshal(data, &spec))
 	for _, h := range spec.ContainerEdits.Hooks {
 		calls = append(calls, h.Path+" "+h.Args[1])
 	}
@@ -137,9 +126,7 @@ func TestSpecsNameTheHookOfTheToolkit(t *testing.T) {
 		t.Error("outdated while the pod of the toolkit is replaced")
 	}
 	expect("while the pod of the toolkit is replaced", r.config(), toolkitHook+" prepare-container")
-	if err := dir.Remove(contract.ToolkitReady); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, dir.Remove(contract.ToolkitReady))
 	outdated("the toolkit was removed")
 	expect("after the toolkit was removed", r.config())
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"gotest.tools/v3/assert"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"outrigger.dev/agents/device-plugin/internal/server"
@@ -29,16 +30,12 @@ func (r *rig) again(t *testing.T) {
 func (r *rig) registerTwice(t *testing.T) {
 	t.Helper()
 	conn, err := grpc.NewClient("unix://"+r.kubelet.Socket(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	defer conn.Close()
 	_, err = pluginapi.NewRegistrationClient(conn).Register(limit(t), &pluginapi.RegisterRequest{
 		Version: pluginapi.Version, Endpoint: server.SocketName(resourceName), ResourceName: resourceName,
 	})
-	if err == nil || !strings.Contains(err.Error(), "already connected") {
-		t.Fatalf("the second registration of a socket: %v", err)
-	}
+	assert.ErrorContains(t, err, "already connected")
 }
 
 // A resource that comes back is not registered before the kubelet has cleaned up.

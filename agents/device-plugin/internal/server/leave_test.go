@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/device-plugin/internal/server"
 )
 
@@ -12,9 +14,7 @@ func (r *rig) left(t *testing.T) {
 	t.Helper()
 	select {
 	case err := <-r.ended:
-		if err != nil {
-			t.Errorf("Run: %v", err)
-		}
+		assert.NilError(t, err, "Run")
 	case <-time.After(5 * time.Minute):
 		t.Fatal("Run has not returned a minute after Leave")
 	}
@@ -30,9 +30,7 @@ func TestLeavesWhenTheKubeletKnows(t *testing.T) {
 	start := time.Now()
 	r.server.Withdraw()
 	r.server.Withdraw()
-	if err := r.kubelet.WaitWithdrawn(limit(t), resourceName); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, r.kubelet.WaitWithdrawn(limit(t), resourceName))
 	if took := time.Since(start); took > time.Second {
 		t.Errorf("it took %v to leave a kubelet that listens", took)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
@@ -54,9 +55,7 @@ func TestRequestsWaitForLinks(t *testing.T) {
 			resp, err := r.plugin(t).GetPreferredAllocation(limit(t), &pluginapi.PreferredAllocationRequest{
 				ContainerRequests: []*pluginapi.ContainerPreferredAllocationRequest{req},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			want := []string{ids[c.want[0]], ids[c.want[1]]}
 			if got := resp.GetContainerResponses()[0].GetDeviceIDs(); !slices.Equal(got, want) || waited != c.waits {
 				t.Errorf("preferred are %v after %s, links were needed: %v; want %v, %v", got, time.Since(begin), waited, want, c.waits)

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/pace"
 )
 
@@ -15,13 +17,9 @@ import (
 func registered(t *testing.T) (*registration, os.FileInfo) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubelet.sock")
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(path, nil, 0o600))
 	kubelet, err := os.Lstat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	r := newRegistration(func() {}, func() {})
 	if wait := r.timeToRegister(kubelet); wait != 0 {
 		t.Fatalf("timeToRegister() = %v before the first registration, want 0", wait)

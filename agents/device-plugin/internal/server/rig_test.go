@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"gotest.tools/v3/assert"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"outrigger.dev/agents/device-plugin/internal/server"
@@ -66,14 +67,10 @@ func newRig(t testing.TB) *rig {
 func newRigWith(t testing.TB, change func(*server.Config)) *rig {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "dp") //nolint:usetesting // t.TempDir is too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	kubelet, err := kubelettest.Start(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(kubelet.Stop)
 	r := &rig{
 		kubelet: kubelet, recorder: &recorder{}, log: &bytes.Buffer{},
@@ -111,9 +108,7 @@ func (r *rig) end(t testing.TB) {
 	r.stop()
 	select {
 	case err := <-r.ended:
-		if err != nil {
-			t.Errorf("Run: %v", err)
-		}
+		assert.NilError(t, err, "Run")
 	case <-time.After(5 * time.Minute):
 		t.Error("Run has not returned a minute after its context ended")
 	}
@@ -145,9 +140,7 @@ func (r *rig) healths(t testing.TB, want ...string) {
 func (r *rig) plugin(t testing.TB) pluginapi.DevicePluginClient {
 	t.Helper()
 	c, err := r.kubelet.Plugin(resourceName)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return c
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
@@ -39,9 +40,7 @@ func TestServesRegistersAndGoes(t *testing.T) {
 	if _, err := os.Lstat(filepath.Join(filepath.Dir(r.kubelet.Socket()), server.SocketName(resourceName))); err == nil {
 		t.Error("the socket is left behind")
 	}
-	if err := r.kubelet.WaitUnlisted(limit(t), resourceName); err != nil {
-		t.Error(err)
-	}
+	assert.NilError(t, r.kubelet.WaitUnlisted(limit(t), resourceName))
 	if got := r.recorder.registered; len(got) != 1 || got[0] != nil {
 		t.Errorf("recorded registrations: %v", got)
 	}
@@ -92,9 +91,7 @@ func TestAnswersForEachContainer(t *testing.T) {
 	resp, err := r.plugin(t).Allocate(limit(t), &pluginapi.AllocateRequest{ContainerRequests: []*pluginapi.ContainerAllocateRequest{
 		{DevicesIds: []string{last.ID(1)}}, {DevicesIds: []string{first.ID(0)}},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var got []string
 	keys := map[string]bool{}
 	for _, c := range resp.GetContainerResponses() {
@@ -141,9 +138,7 @@ func TestPrefersForEachContainer(t *testing.T) {
 		&pluginapi.ContainerPreferredAllocationRequest{AvailableDeviceIDs: ids, AllocationSize: 2},
 		&pluginapi.ContainerPreferredAllocationRequest{AvailableDeviceIDs: ids, MustIncludeDeviceIDs: ids[:1], AllocationSize: 1},
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var got [][]string
 	for _, c := range resp.GetContainerResponses() {
 		got = append(got, c.GetDeviceIDs())
@@ -170,9 +165,7 @@ func TestServesTheLongestList(t *testing.T) {
 		u, err := r.kubelet.WaitDevices(limit(t), resourceName, func(ds []*pluginapi.Device) bool {
 			return len(ds) > 0 && (ds[3*replicas].GetHealth() == ok) == res.Devices[3].Health.Healthy
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		if len(u.Devices) != 16*replicas {
 			t.Errorf("the kubelet lists %d replicas, want %d", len(u.Devices), 16*replicas)
 		}
@@ -196,9 +189,7 @@ func TestServesAKubeletThatIsBack(t *testing.T) {
 	r.status(t, server.Status{Serving: true, Registered: true, Listed: true})
 	r.kubelet.Stop()
 	r.server.Publish(gpus(2, 1, 1), options())
-	if err := r.kubelet.Start(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, r.kubelet.Start())
 	r.server.Wake()
 	r.healths(t, ok, bad)
 }

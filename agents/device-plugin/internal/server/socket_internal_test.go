@@ -1,12 +1,13 @@
 package server
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"gotest.tools/v3/assert"
 )
 
 // The kernel says "invalid argument" only.
@@ -23,25 +24,15 @@ func TestASocketWhosePathIsTooLongIsRejected(t *testing.T) {
 func TestServeLeavesAForeignSocketAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	own, err := listen(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte("other"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
+	assert.NilError(t, os.Remove(path))
+	assert.NilError(t, os.WriteFile(path, []byte("other"), 0o600))
 	k := keeper{server: &Server{path: path}, socket: own}
-	if err := k.serve(); !errors.Is(err, syscall.EADDRINUSE) {
-		t.Errorf("serve: %v, want %v", err, syscall.EADDRINUSE)
-	}
+	assert.ErrorIs(t, k.serve(), syscall.EADDRINUSE)
 	if k.socket != own {
 		t.Error("the old socket is forgotten: the next attempt would remove what is in its place")
 	}
-	if err := own.close(); err != nil {
-		t.Error(err)
-	}
+	assert.NilError(t, own.close())
 	if data, err := os.ReadFile(path); err != nil || string(data) != "other" {
 		t.Errorf("the other's file is %q, %v", data, err)
 	}
@@ -58,9 +49,7 @@ func TestAMissingFolderOfTheKubeletIsNamedWithTheFix(t *testing.T) {
 func TestAMissingKubeletIsNamedWithTheFix(t *testing.T) {
 	dir := t.TempDir()
 	own, err := listen(filepath.Join(dir, "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	defer func() { _ = own.close() }()
 	k := keeper{
 		server: &Server{path: own.path, registration: newRegistration(func() {}, func() {}), cfg: Config{KubeletSocket: filepath.Join(dir, "kubelet.sock"), Register: true}},
