@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/contract"
@@ -45,16 +46,10 @@ func newHost(t *testing.T) host {
 		"run/.keep": "", "host/dev/char/.keep": "",
 	} {
 		path = h.path(path)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		assert.NilError(t, os.WriteFile(path, []byte(content), 0o644))
 	}
-	if err := os.Symlink("libnvidia-ml.so."+version, h.path("host/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1")); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Symlink("libnvidia-ml.so."+version, h.path("host/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1")))
 	return h
 }
 
@@ -70,9 +65,7 @@ func (h host) args() []string {
 func (h host) start() *agenttest.Process {
 	h.t.Helper()
 	p := agenttest.Start(h.t, agenttest.Command(h.t, nil, h.args()...))
-	if err := p.Log.Wait(agenttest.Deadline(h.t), "driver is ready"); err != nil {
-		h.t.Fatal(err)
-	}
+	assert.NilError(h.t, p.Log.Wait(agenttest.Deadline(h.t), "driver is ready"))
 	return p
 }
 
@@ -91,9 +84,7 @@ func (h host) files() map[string]string {
 		out[strings.TrimPrefix(path, h.dir)] = fmt.Sprint(s.Ino, s.Ctim)
 		return nil
 	})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	assert.NilError(h.t, err)
 	return out
 }
 
@@ -129,9 +120,7 @@ func bareHost(t *testing.T) host {
 	t.Helper()
 	h := newHost(t)
 	for _, path := range []string{"sys/module/nvidia", "host/usr", "proc/driver", "proc/devices"} {
-		if err := os.RemoveAll(h.path(path)); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.RemoveAll(h.path(path)))
 	}
 	return h
 }
@@ -164,17 +153,13 @@ func TestSourcesAreImportedByTheCommandsThatTakeThem(t *testing.T) {
 func TestABareNodeSaysWhatItWaitsFor(t *testing.T) {
 	h := bareHost(t)
 	p := agenttest.Start(t, agenttest.Command(t, nil, h.args()...))
-	if err := p.Log.Wait(agenttest.Deadline(t), "code=DriverMissing"); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, p.Log.Wait(agenttest.Deadline(t), "code=DriverMissing"))
 	if status, body := p.Ask("/readyz"); status != 503 || !strings.Contains(body, "driver-loader import PATH") {
 		t.Errorf("/readyz: %d %s", status, body)
 	}
 	p.Stop()
 	p = agenttest.Start(t, agenttest.Command(t, nil, append(h.args(), "--payload", h.path("none.run"))...))
-	if err := p.Log.Wait(agenttest.Deadline(t), "code=PayloadMissing"); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, p.Log.Wait(agenttest.Deadline(t), "code=PayloadMissing"))
 	if status, body := p.Ask("/readyz"); status != 503 || !strings.Contains(body, h.path("none.run")) {
 		t.Errorf("/readyz: %d %s", status, body)
 	}
@@ -200,16 +185,10 @@ func TestTheLicenseOfAVirtualGPUIsReported(t *testing.T) {
 	says := func(status string) {
 		text := "#!/bin/sh\ncat <<END\nGPU 00000000:02:01.0\n    vGPU Software Licensed Product\n        Product Name : vCS\n        License Status : " + status + "\nEND\n"
 		program := h.path("bin/nvidia-smi")
-		if err := os.MkdirAll(filepath.Dir(program), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.MkdirAll(filepath.Dir(program), 0o755))
 		// Replaced, because the agent may run it.
-		if err := os.WriteFile(program+".new", []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(program+".new", program); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.WriteFile(program+".new", []byte(text), 0o755))
+		assert.NilError(t, os.Rename(program+".new", program))
 	}
 	says("Unlicensed (Unrestricted)")
 	agent := agenttest.Command(t, nil)
@@ -220,9 +199,7 @@ func TestTheLicenseOfAVirtualGPUIsReported(t *testing.T) {
 	p := agenttest.Start(t, cmd)
 	wait := func(parts ...string) {
 		t.Helper()
-		if err := p.Log.Wait(agenttest.Deadline(t), parts...); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, p.Log.Wait(agenttest.Deadline(t), parts...))
 	}
 	wait("vgpu has no license yet, checking again", "gpu=00000000:02:01.0")
 	says("Licensed (Expiry: 2026-1-31 9:5:7 GMT)")

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
 
 	"outrigger.dev/agents/driver-loader/internal/app"
@@ -15,12 +16,8 @@ import (
 const page = "../../../../docs/driver-loader-reference.md"
 
 func TestAppIsValid(t *testing.T) {
-	if err := agenttest.CheckApp(app.App()); err != nil {
-		t.Error(err)
-	}
-	if err := agenttest.CheckHelp(app.App()); err != nil {
-		t.Error(err)
-	}
+	assert.NilError(t, agenttest.CheckApp(app.App()))
+	assert.NilError(t, agenttest.CheckHelp(app.App()))
 }
 
 func TestHelp(t *testing.T) {

@@ -3,8 +3,9 @@ package app
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
+
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/driver-loader/internal/payload/payloadtest"
 )
@@ -13,19 +14,13 @@ func TestInstall(t *testing.T) {
 	from, to := t.TempDir(), filepath.Join(t.TempDir(), "opt/outrigger")
 	program := filepath.Join(from, "a")
 	payloadtest.Write(t, program, "one", 0o600)
-	if err := installTo(to, program); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, installTo(to, program))
 	// The copy that runs is replaced, and stays whole.
 	running, err := os.Open(filepath.Join(to, "driver-loader"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	defer running.Close()
 	payloadtest.Write(t, program, "three", 0o600)
-	if err := installTo(to, program); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, installTo(to, program))
 	old := make([]byte, 10)
 	if n, _ := running.Read(old); string(old[:n]) != "one" {
 		t.Errorf("the program that runs was changed: %q", old[:n])
@@ -37,7 +32,5 @@ func TestInstall(t *testing.T) {
 	if left, _ := os.ReadDir(to); len(left) != 1 {
 		t.Errorf("%d files are in the folder, want one", len(left))
 	}
-	if err := installTo(to, filepath.Join(from, "none")); err == nil || !strings.Contains(err.Error(), "install driver-loader in "+to) {
-		t.Errorf("without a program: %v", err)
-	}
+	assert.ErrorContains(t, installTo(to, filepath.Join(from, "none")), "install driver-loader in "+to)
 }

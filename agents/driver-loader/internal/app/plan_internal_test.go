@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
 
 	"outrigger.dev/agents/driver-loader/internal/cache"
@@ -105,9 +106,7 @@ func TestPlan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o, f := node()
 			var out strings.Builder
-			if err := printVerdict(&out, preflight.Derive(o, loader.Desired{}, f)); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, printVerdict(&out, preflight.Derive(o, loader.Desired{}, f)))
 			golden.Assert(t, out.String(), "plan/"+strings.ReplaceAll(name, " ", "-")+".golden")
 		})
 	}

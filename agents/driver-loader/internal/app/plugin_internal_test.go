@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/pace"
 )
@@ -13,14 +15,10 @@ import (
 func TestAFactOfBeforeTheUpgradeIsNotTheDevicePluginsAnswer(t *testing.T) {
 	p := &pluginFact{dir: contract.Dir{Root: t.TempDir(), ProcRoot: "/proc"}, log: slog.New(slog.DiscardHandler)}
 	write := func() {
-		if err := p.dir.Write(contract.PluginReady, contract.Record{Writer: "device-plugin"}); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, p.dir.Write(contract.PluginReady, contract.Record{Writer: "device-plugin"}))
 	}
 	write()
-	if err := p.awaitReady(t.Context()); err != nil {
-		t.Fatalf("a process that has swapped nothing: %v", err)
-	}
+	assert.NilError(t, p.awaitReady(t.Context()), "a process that has swapped nothing")
 	p.recordCurrent()
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -29,13 +27,9 @@ func TestAFactOfBeforeTheUpgradeIsNotTheDevicePluginsAnswer(t *testing.T) {
 	}
 	answered := make(chan error, 1)
 	go func() { answered <- p.awaitReady(t.Context()) }()
-	if err := p.dir.Remove(contract.PluginReady); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, p.dir.Remove(contract.PluginReady))
 	// Times of files are those of the kernel's clock, which ticks a few hundred times a second.
 	pace.Pause(t.Context(), 20*time.Millisecond)
 	write()
-	if err := <-answered; err != nil {
-		t.Error(err)
-	}
+	assert.NilError(t, <-answered)
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
+	"gotest.tools/v3/assert"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"outrigger.dev/agents/driver-loader/internal/grants"
@@ -123,16 +124,14 @@ func newSite(t *testing.T, operator *kube.Client, restricted apitest.Restricted)
 func (s *site) grants() {
 	s.Helper()
 	app := map[string]any{"app": "x"}
-	if err := s.operator.Create(s.Context(), kube.Object{API: "apps/v1", Resource: "daemonsets", Namespace: s.name}, map[string]any{
+	assert.NilError(s, s.operator.Create(s.Context(), kube.Object{API: "apps/v1", Resource: "daemonsets", Namespace: s.name}, map[string]any{
 		"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": map[string]any{"name": "driver-loader"},
 		"spec": map[string]any{"selector": map[string]any{"matchLabels": app}, "template": map[string]any{
 			"metadata": map[string]any{"labels": app}, "spec": map[string]any{"nodeSelector": map[string]any{"site": s.name}, "containers": []any{map[string]any{
 				"name": "main", "image": "image", "env": []any{map[string]any{"name": "UPGRADE_POLICY", "value": policy}},
 			}}},
 		}},
-	}); err != nil {
-		s.Fatal(err)
-	}
+	}))
 	w := grants.New(grants.Config{Client: s.operator, Namespace: s.name, Log: slog.New(slog.DiscardHandler)})
 	ctx, stop := context.WithCancel(s.Context())
 	var running sync.WaitGroup
@@ -154,9 +153,7 @@ func (s *site) create(resource string, object map[string]any) {
 	if resource == "pods" {
 		of.Namespace = s.name
 	}
-	if err := s.operator.Create(s.Context(), of, object); err != nil {
-		s.Fatal(err)
-	}
+	assert.NilError(s, s.operator.Create(s.Context(), of, object))
 }
 
 // start starts the agent for a version.
@@ -171,9 +168,7 @@ func (s *site) dies(version, at string, times int32) {
 	cmd := s.command(version, at, times)
 	log := agenttest.NewLines()
 	cmd.Stderr = log
-	if err := cmd.Start(); err != nil {
-		s.Fatal(err)
-	}
+	assert.NilError(s, cmd.Start())
 	late := time.AfterFunc(5*time.Minute, func() { _ = cmd.Process.Kill() })
 	if err := cmd.Wait(); !late.Stop() || err == nil {
 		s.Fatalf("the agent was not killed at %s (%v):\n%s", at, err, log)
@@ -184,9 +179,7 @@ func (s *site) dies(version, at string, times int32) {
 func (s *site) command(version, at string, times int32) *exec.Cmd {
 	s.Helper()
 	spec, err := json.Marshal(mortal{Node: s.Node, At: at, Times: times})
-	if err != nil {
-		s.Fatal(err)
-	}
+	assert.NilError(s, err)
 	path := func(p string) string { return filepath.Join(s.Dir, p) }
 	cmd := agenttest.Command(s.T, nil,
 		"--listen", "127.0.0.1:0", "--host-root", path("host"), "--proc-root", path("proc"), "--sys-root", path("sys"), "--run-root", path("run"),
@@ -213,9 +206,7 @@ type shown struct {
 
 func (s *site) show() (n shown) {
 	s.Helper()
-	if err := s.operator.Get(s.Context(), s.operator.Node(), &n); err != nil {
-		s.Fatal(err)
-	}
+	assert.NilError(s, s.operator.Get(s.Context(), s.operator.Node(), &n))
 	return n
 }
 
@@ -259,18 +250,12 @@ func (s *site) podGone() bool {
 func TestReadyzSaysWhereTheUpgradeIs(t *testing.T) {
 	journal := filepath.Join(t.TempDir(), "upgrade.json")
 	j := upgrade.Journal{State: upgrade.DeletingPod, Target: two, Cause: &cause.Cause{Code: "X", Subject: "pod a/b", Text: "it stays"}}
-	if err := j.Write(journal); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, j.Write(journal))
 	client := &kube.Client{}
 	u := upgrades{Upgrade: upgrade.New(upgrade.Config{Client: client, Journal: journal, Log: slog.New(slog.DiscardHandler)}), client: client}
-	if err := u.ready(nil); err != nil {
-		t.Errorf("while the driver works: %v", err)
-	}
+	assert.NilError(t, u.ready(nil), "while the driver works")
 	want := "not loaded\nthe upgrade to driver " + two + " has the state pod-deletion-required\npod a/b: it stays"
-	if err := u.ready(errors.New("not loaded")); err == nil || err.Error() != want {
-		t.Errorf("%v, want %s", err, want)
-	}
+	assert.Error(t, u.ready(errors.New("not loaded")), want)
 }
 
 func TestReadyzSaysThatTheAPIServerIsAway(t *testing.T) {
@@ -286,9 +271,7 @@ func TestReadyzSaysThatTheAPIServerIsAway(t *testing.T) {
 	watching.Go(func() { kube.Watch(ctx, client, kube.Query{Object: client.Node()}, func([]struct{}) {}) })
 	defer watching.Wait()
 	defer stop()
-	if err := u.ready(nil); err != nil {
-		t.Errorf("at the start: %v", err)
-	}
+	assert.NilError(t, u.ready(nil), "at the start")
 	agenttest.Poll(t, "/readyz to say that the API server is away", func() bool {
 		err := u.ready(nil)
 		return err != nil && strings.Contains(err.Error(), "changes on the API server are not seen")
@@ -332,9 +315,7 @@ func (s *site) testsAnUpgrade() {
 	// An agent whose DaemonSet does not select the node any more leaves nothing on it.
 	p = s.start(two)
 	s.ready(p)
-	if err := s.operator.Patch(s.Context(), s.operator.Node(), []kube.Operation{{Op: "remove", Path: "/metadata/labels/site"}}, nil); err != nil {
-		s.Fatal(err)
-	}
+	assert.NilError(s, s.operator.Patch(s.Context(), s.operator.Node(), []kube.Operation{{Op: "remove", Path: "/metadata/labels/site"}}, nil))
 	p.Stop()
 	after := s.show()
 	maps.DeleteFunc(after.Metadata.Annotations, func(key, _ string) bool { return key == upgrade.GrantAnnotation })
@@ -366,9 +347,7 @@ func (s *site) testsADriverThatFails() {
 	s.Reject(s.T, "")
 	p = s.start(two)
 	ask := []kube.Operation{{Op: "add", Path: "/metadata/annotations/" + strings.ReplaceAll(upgrade.RequestedAnnotation, "/", "~1"), Value: []byte(`"true"`)}}
-	if err := s.operator.Patch(s.Context(), s.operator.Node(), ask, nil); err != nil {
-		s.Fatal(err)
-	}
+	assert.NilError(s, s.operator.Patch(s.Context(), s.operator.Node(), ask, nil))
 	s.reaches(upgrade.Done)
 	if s.Loaded() != two {
 		s.Errorf("on request, %q is loaded", s.Loaded())
@@ -379,9 +358,7 @@ func (s *site) testsADriverThatFails() {
 func (s *site) testsADriverThatIsNotFit() {
 	s.bring()
 	p := s.start("600.1")
-	if err := p.Log.Wait(agenttest.Deadline(s.T), "code=DriverMissing"); err != nil {
-		s.Fatal(err)
-	}
+	assert.NilError(s, p.Log.Wait(agenttest.Deadline(s.T), "code=DriverMissing"))
 	s.ready(p)
 	if n := s.show(); n.Spec.Unschedulable || n.Metadata.Labels[upgrade.StateLabel] != "" || s.podGone() || s.Loaded() != one {
 		s.Errorf("%q is loaded, the node is %+v", s.Loaded(), n)

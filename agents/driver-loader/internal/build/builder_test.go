@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/driver-loader/internal/build"
 	"outrigger.dev/agents/driver-loader/internal/cache"
 	"outrigger.dev/agents/driver-loader/internal/module"
@@ -43,9 +45,7 @@ func headersOf(t *testing.T) (root, release string) {
 func sources(t *testing.T, store, from string) payload.Payload {
 	t.Helper()
 	p, err := payload.Store{Dir: store, Machine: "x86_64"}.Import(t.Context(), from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return p
 }
 
@@ -53,12 +53,8 @@ func sources(t *testing.T, store, from string) payload.Payload {
 func edited(t *testing.T, file, content string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "modules")
-	if err := os.CopyFS(dir, os.DirFS(standIns)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.CopyFS(dir, os.DirFS(standIns)))
+	assert.NilError(t, os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600))
 	return dir
 }
 
@@ -87,14 +83,10 @@ func TestModulesAreBuiltSignedAndCached(t *testing.T) {
 	}
 	keyFile, certificate := newKey(t, "rsa")
 	signer, err := build.NewSigner(keyFile, certificate)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	r := build.Request{Release: release, Machine: "x86_64", Payload: sources(t, b.Places.Store, standIns), Flavour: payload.Open, Signer: signer}
 	set, err := b.Build(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if want := []string{build.StepHeaders, build.StepSources, build.StepCompile, build.StepSign, build.StepStore}; !slices.Equal(steps, want) {
 		t.Errorf("%v", steps)
 	}
@@ -103,9 +95,7 @@ func TestModulesAreBuiltSignedAndCached(t *testing.T) {
 	}
 	for _, name := range []string{"nvidia", "nvidia_uvm", "nvidia_modeset", "nvidia_drm", "nvidia_peermem"} {
 		m, err := module.Read(set.Path(name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		if m.Name != name || !strings.HasPrefix(m.Vermagic, release+" ") || m.Signature == nil || m.Signature.Signer != "Tests" || m.Version != r.Payload.Version {
 			t.Errorf("%s: %+v %+v", name, m.Vermagic, m.Signature)
 		}
@@ -117,9 +107,7 @@ func TestModulesAreBuiltSignedAndCached(t *testing.T) {
 		t.Errorf("%+v", set)
 	}
 	h, err := b.Places.Headers(release)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	// The running kernel names the same compiler in other words.
 	banner := "Linux version " + release + " (builder@host) (" + h.Compiler + ", GNU ld (GNU Binutils for Debian) 2.40) #1 SMP"
 	if found, err := (cache.Cache{Dir: b.Places.Store}).Find(t.Context(), r.Key(banner)); err != nil || found.Dir != set.Dir {
@@ -136,9 +124,7 @@ func TestAWholeSourceTreeIsBuilt(t *testing.T) {
 	tree := t.TempDir()
 	write(t, tree+"/version.mk", "NVIDIA_VERSION = 580.95.05\n")
 	write(t, tree+"/Makefile", "modules:\n\t$(MAKE) -C kernel-open modules\n")
-	if err := os.CopyFS(tree+"/kernel-open", os.DirFS(standIns)); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.CopyFS(tree+"/kernel-open", os.DirFS(standIns)))
 	b := newBuilder(t, root)
 	p := sources(t, b.Places.Store, tree)
 	set, err := b.Build(t.Context(), build.Request{Release: release, Machine: "x86_64", Payload: p, Flavour: payload.Open, Exclude: allButNVIDIA})
@@ -209,9 +195,7 @@ func TestABuildEndsWithItsContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if _, err := os.Stat("/proc/" + strings.TrimSpace(string(data)) + "/cwd"); err == nil {
 		t.Error("what make started is still there")
 	}
@@ -243,9 +227,7 @@ func TestWhatABuildLacksIsNamed(t *testing.T) {
 		t.Skip("this machine has no gcc")
 	}
 	version, err := exec.CommandContext(t.Context(), compiler, "--version").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	first, _, _ := strings.Cut(string(version), "\n")
 	fakeHeaders(t, empty, r.Release, first)
 	t.Setenv("PATH", onlyIn(t, compiler))
@@ -259,8 +241,6 @@ func TestWhatABuildLacksIsNamed(t *testing.T) {
 func onlyIn(t *testing.T, program string) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Symlink(program, filepath.Join(dir, filepath.Base(program))); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Symlink(program, filepath.Join(dir, filepath.Base(program))))
 	return dir
 }

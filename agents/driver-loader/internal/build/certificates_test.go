@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/driver-loader/internal/build"
 	"outrigger.dev/pkg/cause"
 )
@@ -40,9 +42,7 @@ func TestAMirrorHasACertificateOfTheOperator(t *testing.T) {
 				t.Errorf("without the certificate: %v", err)
 			}
 			r.Certificates = []string{trusted, t.TempDir(), "/not/there"}
-			if err := r.Fetch(t.Context(), test.release, to); err != nil {
-				t.Error(err)
-			}
+			assert.NilError(t, r.Fetch(t.Context(), test.release, to))
 			write(t, trusted+"/other.crt", "no certificate\n")
 			if err := r.Fetch(t.Context(), test.release, to); code(err) != cause.RepositoryUnavailable || !strings.Contains(err.Error(), "other.crt: is not a certificate") {
 				t.Errorf("with a file that is none: %v", err)

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/driver-loader/internal/build"
 	"outrigger.dev/pkg/cause"
 )
@@ -60,9 +62,7 @@ func TestHeadersOfRedHatAreFetchedFromARepository(t *testing.T) {
 	b := newBuilder(t, t.TempDir())
 	b.Repositories = &build.Repositories{Etc: yumEtc(t, "file://"+rpmRepository(t)), Manager: "dnf"}
 	to := b.Places.Store + "/headers/" + redHat
-	if err := b.Repositories.Fetch(t.Context(), redHat, to); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, b.Repositories.Fetch(t.Context(), redHat, to))
 	h, err := b.Places.Headers(redHat)
 	if err != nil || h.Build != to+"/usr/src/kernels/"+redHat || build.Compiler(h.Compiler) != "gcc 11.4.1" {
 		t.Errorf("%+v, %v", h, err)

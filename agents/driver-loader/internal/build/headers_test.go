@@ -6,28 +6,22 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/driver-loader/internal/build"
 	"outrigger.dev/pkg/cause"
 )
 
 func write(t *testing.T, path, content string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	assert.NilError(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
 func link(t *testing.T, target, path string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(target, path); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	assert.NilError(t, os.Symlink(target, path))
 }
 
 // fakeHeaders makes headers as Ubuntu has them: one folder, and a link from the modules.
@@ -57,12 +51,8 @@ func TestHeadersAreFoundWhereDistributionsHaveThem(t *testing.T) {
 		}, build: "usr/src/linux-headers-" + release},
 		"Red Hat": {make: func(t *testing.T, root, _ string) {
 			fakeHeaders(t, root, release, "gcc")
-			if err := os.MkdirAll(root+"/usr/src/kernels", 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Rename(root+"/usr/src/linux-headers-"+release, root+"/usr/src/kernels/"+release); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, os.MkdirAll(root+"/usr/src/kernels", 0o755))
+			assert.NilError(t, os.Rename(root+"/usr/src/linux-headers-"+release, root+"/usr/src/kernels/"+release))
 		}, build: "usr/src/kernels/" + release},
 		"Debian, in two folders": {make: func(t *testing.T, root, _ string) {
 			fakeHeaders(t, root, release, "gcc-12")
@@ -86,9 +76,7 @@ func TestHeadersAreFoundWhereDistributionsHaveThem(t *testing.T) {
 		}, want: cause.KernelHeadersMismatch},
 		"without a part of them": {make: func(t *testing.T, root, _ string) {
 			fakeHeaders(t, root, release, "gcc-12")
-			if err := os.RemoveAll(root + "/usr/src/linux-headers-" + release + "/scripts"); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, os.RemoveAll(root+"/usr/src/linux-headers-"+release+"/scripts"))
 		}, want: cause.KernelHeadersMismatch},
 	} {
 		root, store := t.TempDir(), t.TempDir()

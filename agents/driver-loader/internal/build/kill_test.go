@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/driver-loader/internal/build"
 	"outrigger.dev/agents/driver-loader/internal/cache"
 	"outrigger.dev/agents/driver-loader/internal/payload"
@@ -49,12 +51,8 @@ func killAt(t *testing.T, store, line string) {
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestBuildToBeKilled$", "-test.v") //nolint:gosec // this test
 	cmd.Env = append(os.Environ(), "BUILD_IN_STORE="+store, "TMPDIR="+t.TempDir())
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
+	assert.NilError(t, cmd.Start())
 	seen := false
 	for lines := bufio.NewScanner(out); !seen && lines.Scan(); {
 		seen = lines.Text() == line
@@ -72,9 +70,7 @@ func TestABuildGoesOnAfterAKill(t *testing.T) {
 		b, r := buildIn(t, store)
 		killAt(t, store, line)
 		h, err := b.Places.Headers(r.Release)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		c := cache.Cache{Dir: store}
 		// Killed while it stored, it may have done so.
 		if _, err := c.Find(t.Context(), r.Key(h.Compiler)); !errors.Is(err, cache.ErrNotFound) && line != "step store 0" {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/driver-loader/internal/build"
 	"outrigger.dev/pkg/cause"
@@ -22,9 +23,7 @@ func deb(t *testing.T, repository, name, depends string, fill func(root string))
 	t.Helper()
 	root := t.TempDir()
 	write(t, root+"/DEBIAN/control", "Package: "+name+"\nVersion: 6.1.1-1\nArchitecture: all\nMaintainer: Tests <t@example.com>\nDescription: headers\n"+depends)
-	if err := os.Chmod(root+"/DEBIAN", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Chmod(root+"/DEBIAN", 0o755))
 	fill(root)
 	if out, err := exec.CommandContext(t.Context(), "dpkg-deb", "--build", root, filepath.Join(repository, name+".deb")).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -56,9 +55,7 @@ func repository(t *testing.T) string {
 	scan := exec.CommandContext(t.Context(), "dpkg-scanpackages", "--multiversion", ".")
 	scan.Dir = dir
 	index, err := scan.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	write(t, dir+"/Packages", string(index))
 	return dir
 }
@@ -75,9 +72,7 @@ func TestHeadersAreFetchedFromARepository(t *testing.T) {
 	b := newBuilder(t, t.TempDir())
 	b.Repositories = &build.Repositories{Etc: etc(t, "file:"+repository(t))}
 	to := b.Places.Store + "/headers/" + wanted
-	if err := b.Repositories.Fetch(t.Context(), wanted, to); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, b.Repositories.Fetch(t.Context(), wanted, to))
 	h, err := b.Places.Headers(wanted)
 	if err != nil || h.Build != to+"/usr/src/linux-headers-"+wanted || h.Source != to+"/usr/src/linux-headers-6.1.0-1-common" {
 		t.Errorf("%+v, %v", h, err)
@@ -102,9 +97,7 @@ func TestHeadersAreFetchedAlthoughAnotherRepositoryDoesNotAnswer(t *testing.T) {
 	write(t, folder+"/apt/sources.list", "deb http://127.0.0.1:1/ubuntu jammy main\n")
 	b := newBuilder(t, t.TempDir())
 	b.Repositories = &build.Repositories{Etc: folder, Timeout: time.Second}
-	if err := b.Repositories.Fetch(t.Context(), wanted, b.Places.Store+"/headers/"+wanted); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, b.Repositories.Fetch(t.Context(), wanted, b.Places.Store+"/headers/"+wanted))
 	if _, err := b.Places.Headers(wanted); err != nil {
 		t.Error(err)
 	}
@@ -114,9 +107,7 @@ func TestHeadersAreFetchedAlthoughAnotherRepositoryDoesNotAnswer(t *testing.T) {
 func silent(t *testing.T) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(func() {
 		if err := l.Close(); err != nil {
 			t.Error(err)
@@ -131,9 +122,7 @@ func TestARepositoryThatDoesNotHelpIsNamed(t *testing.T) {
 	write(t, without+"/Packages", "")
 	damaged := t.TempDir()
 	index, err := os.ReadFile(dir + "/Packages")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	write(t, damaged+"/Packages", string(index))
 	for _, name := range []string{"linux-headers-" + wanted, "linux-headers-6.1.0-1-common", "linux-kbuild-6.1"} {
 		write(t, damaged+"/"+name+".deb", "not the package\n")

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/driver-loader/internal/build"
 	"outrigger.dev/pkg/cause"
 )
@@ -51,14 +53,10 @@ func TestSignaturesAreThoseOfTheKernel(t *testing.T) {
 	for _, kind := range []string{"rsa", "ecdsa"} {
 		key, certificate := newKey(t, kind)
 		signer, err := build.NewSigner(key, certificate)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		for name, hash := range map[string]crypto.Hash{"sha256": crypto.SHA256, "sha384": crypto.SHA384, "sha512": crypto.SHA512} {
 			signed, err := signer.Sign(content, build.HashFor(name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			if build.HashFor(name) != hash {
 				t.Error(name)
 			}
@@ -96,22 +94,16 @@ func TestASignatureIsTheSameAsThatOfSignFile(t *testing.T) {
 	}
 	key, certificate := newKey(t, "rsa")
 	signer, err := build.NewSigner(key, certificate)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	path := t.TempDir() + "/x.ko"
 	write(t, path, "a module")
 	if out, err := exec.CommandContext(t.Context(), programs[0], "sha512", key, certificate, path).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	theirs, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	ours, err := signer.Sign([]byte("a module"), crypto.SHA512)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	// RSA signatures have no random part: the bytes are the same.
 	if !bytes.Equal(ours, theirs) {
 		t.Errorf("ours   %x\ntheirs %x", ours, theirs)

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/driver-loader/internal/build"
 	"outrigger.dev/agents/driver-loader/internal/module"
 	"outrigger.dev/agents/driver-loader/internal/payload"
@@ -16,13 +18,9 @@ func TestPrecompiledModulesAreTakenWithoutACompiler(t *testing.T) {
 	p := sources(t, b.Places.Store, standIns)
 	r := build.Request{Release: release, Machine: "x86_64", Payload: p, Flavour: payload.Open, Exclude: allButNVIDIA}
 	built, err := b.Build(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	h, err := b.Places.Headers(release)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	r.Banner = "Linux version " + release + " (a@b) (" + h.Compiler + ", GNU ld 2.40) #1 SMP"
 	r.Payload.Precompiled = map[string]string{release: built.Dir}
 	t.Setenv("PATH", t.TempDir())
@@ -60,22 +58,16 @@ func TestPrecompiledModulesAreSignedIfNobodyHas(t *testing.T) {
 	b := newBuilder(t, root)
 	r := build.Request{Release: release, Machine: "x86_64", Payload: sources(t, b.Places.Store, standIns), Flavour: payload.Open, Exclude: allButNVIDIA}
 	built, err := b.Build(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	h, err := b.Places.Headers(release)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	r.Banner = "Linux version " + release + " (a@b) (" + h.Compiler + ", GNU ld 2.40) #1 SMP"
 	r.Payload.Precompiled = map[string]string{release: built.Dir}
 	if r.Signer, err = build.NewSigner(newKey(t, "rsa")); err != nil {
 		t.Fatal(err)
 	}
 	set, err := b.Build(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if m, err := module.Read(set.Path("nvidia")); err != nil || m.Signature == nil || m.Signature.Signer != "Tests" {
 		t.Errorf("%+v, %v", m, err)
 	}

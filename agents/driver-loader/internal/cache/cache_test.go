@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/driver-loader/internal/cache"
 	"outrigger.dev/pkg/cause"
@@ -30,9 +31,7 @@ func built(t *testing.T) cache.Set {
 	set := cache.Set{Key: key(), Built: time.Unix(1e9, 0).UTC(), BuiltWith: "gcc-12"}
 	for name, file := range map[string]string{"nvidia": "nvidia.ko", "nvidia_uvm": "nvidia-uvm.ko"} {
 		path := filepath.Join(dir, file)
-		if err := os.WriteFile(path, []byte("module "+name), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.WriteFile(path, []byte("module "+name), 0o600))
 		set.Modules = append(set.Modules, cache.Module{Name: name, File: path})
 	}
 	return set
@@ -50,9 +49,7 @@ func TestBuiltModulesAreFoundByTheirKey(t *testing.T) {
 		t.Error(err)
 	}
 	added, err := c.Add(t.Context(), built(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	found, err := c.Find(t.Context(), key())
 	if err != nil || found.Dir != added.Dir || found.BuiltWith != "gcc-12" || !found.Built.Equal(added.Built) || found.Path("nvidia_drm") != "" {
 		t.Errorf("%+v, %v", found, err)
@@ -122,9 +119,7 @@ func TestADamagedSetIsNamedRemovedAndBuiltAgain(t *testing.T) {
 	} {
 		c := cache.Cache{Dir: t.TempDir()}
 		set, err := c.Add(t.Context(), built(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		if err := damage(set.Dir); err != nil {
 			t.Fatal(name, err)
 		}
@@ -164,9 +159,7 @@ func TestAnInterruptedAddLeavesNothing(t *testing.T) {
 		t.Error(err)
 	}
 	// A process that was killed while it added, or removed.
-	if err := os.MkdirAll(c.Dir+"/modules/"+key().Release+"/.new-1/x", 0o700); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.MkdirAll(c.Dir+"/modules/"+key().Release+"/.new-1/x", 0o700))
 	if _, err := c.Find(t.Context(), key()); !errors.Is(err, cache.ErrNotFound) {
 		t.Error(err)
 	}
@@ -193,9 +186,7 @@ func TestAFullDiskIsNamed(t *testing.T) {
 		}
 	})
 	set := built(t)
-	if err := os.WriteFile(set.Modules[0].File, make([]byte, 64<<10), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(set.Modules[0].File, make([]byte, 64<<10), 0o600))
 	c := cache.Cache{Dir: dir}
 	if _, err := c.Add(t.Context(), set); code(err) != cause.NoSpace {
 		t.Error(err)
@@ -229,18 +220,14 @@ func TestGarbage(t *testing.T) {
 func TestGarbageIsRemoved(t *testing.T) {
 	c := cache.Cache{Dir: t.TempDir()}
 	kept, err := c.Add(t.Context(), built(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	old := built(t)
 	old.Key.Release = "5.9"
 	if _, err := c.Add(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
 	sets, err := c.List()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	garbage := cache.Garbage(sets, cache.Needed{Running: kept.Key.Release, Sources: []string{kept.Key.Sources}})
 	if err := c.Remove(garbage); err != nil || len(garbage) != 1 {
 		t.Fatalf("%v, %v", garbage, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/driver-loader/internal/daemons"
 	"outrigger.dev/pkg/cause"
@@ -44,12 +45,8 @@ func (n *node) path(p string) string { return filepath.Join(n.dir, p) }
 
 func (n *node) write(path, content string, mode os.FileMode) {
 	n.t.Helper()
-	if err := os.MkdirAll(filepath.Dir(n.path(path)), 0o755); err != nil {
-		n.t.Fatal(err)
-	}
-	if err := os.WriteFile(n.path(path), []byte(content), mode); err != nil {
-		n.t.Fatal(err)
-	}
+	assert.NilError(n.t, os.MkdirAll(filepath.Dir(n.path(path)), 0o755))
+	assert.NilError(n.t, os.WriteFile(n.path(path), []byte(content), mode))
 }
 
 // daemon writes a program that puts a copy of itself into the background, as NVIDIA's do.
@@ -98,9 +95,7 @@ func TestDaemonsAreStartedAndStopped(t *testing.T) {
 	n.missing()
 	// Another start, as after a restart of the agent, leaves it.
 	before, err := os.ReadFile(n.path("run/" + persistence))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	n.starts()
 	if after, err := os.ReadFile(n.path("run/" + persistence)); err != nil || string(after) != string(before) {
 		t.Errorf("started again: %q instead of %q, %v", after, before, err)
@@ -112,9 +107,7 @@ func TestDaemonsAreStartedAndStopped(t *testing.T) {
 			t.Errorf("%s: %q, %v", file, got, err)
 		}
 	}
-	if err := n.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, n.Stop(t.Context()))
 	n.missing("nvidia-persistenced")
 }
 
@@ -123,9 +116,7 @@ func TestAPIDFileThatNamesAnotherProcess(t *testing.T) {
 	n.daemon("nvidia-persistenced", persistence)
 	n.write("run/"+persistence, "2\n", 0o644)
 	n.missing("nvidia-persistenced")
-	if err := n.Stop(t.Context()); err != nil {
-		t.Error(err)
-	}
+	assert.NilError(t, n.Stop(t.Context()))
 }
 
 func TestTheFabricFailsClosed(t *testing.T) {
@@ -238,9 +229,7 @@ while :; do sleep 0.02; done
 `, 0o755)
 			n.daemon("nv-fabricmanager", fabric)
 			manager, err := os.ReadFile(n.path("root/usr/bin/nv-fabricmanager"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			n.write("root/usr/bin/nv-fabricmanager", strings.Replace(string(manager), "#!/bin/sh\n", "#!/bin/sh\n[ -e "+n.path("run/"+socket)+" ] || exit 7\n", 1), 0o755)
 			// That of an earlier one says nothing.
 			n.write("run/"+socket, "", 0o644)
@@ -257,9 +246,7 @@ while :; do sleep 0.02; done
 					t.Errorf("%s: %q, %v, want %q", file, got, err, want)
 				}
 			}
-			if err := n.Stop(t.Context()); err != nil {
-				t.Error(err)
-			}
+			assert.NilError(t, n.Stop(t.Context()))
 			n.missing("nvlsm", "nv-fabricmanager")
 		})
 	}
@@ -301,16 +288,12 @@ func TestDaemonsOutliveTheContainer(t *testing.T) {
 	n := newNode(t)
 	first := exec.CommandContext(t.Context(), "sleep", "60")
 	first.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
-	if err := first.Start(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, first.Start())
 	defer func() { _, _ = first.Process.Kill(), first.Wait() }()
 	n.write("host/sys/fs/cgroup/cgroup.procs", "", 0o644)
 	n.write("proc/driver/none", "", 0o644)
 	for link, target := range map[string]string{"host/tmp": "/tmp", "proc/1": "/proc/" + strconv.Itoa(first.Process.Pid)} {
-		if err := os.Symlink(target, n.path(link)); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.Symlink(target, n.path(link)))
 	}
 	n.Supervisor = daemons.New(daemons.Config{
 		Root: n.path("root"), Proc: n.path("proc"), Sys: n.path("sys"), Run: n.path("run"), License: n.path("gridd.conf"), Host: n.path("host"),
@@ -318,9 +301,7 @@ func TestDaemonsOutliveTheContainer(t *testing.T) {
 	n.daemon("nvidia-persistenced", persistence)
 	n.starts()
 	text, err := os.ReadFile(n.path("run/" + persistence))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	pid := strings.TrimSpace(string(text))
 	mounts := func(pid string) string {
 		ns, err := os.Readlink("/proc/" + pid + "/ns/mnt")
@@ -370,16 +351,10 @@ func TestADaemonThatDoesNotEndIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	written, err := os.ReadFile(n.path("run/" + persistence))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(written)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
+	assert.NilError(t, unix.Kill(pid, unix.SIGSTOP))
 	defer func() { _ = unix.Kill(pid, unix.SIGCONT) }()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

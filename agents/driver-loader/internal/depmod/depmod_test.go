@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/driver-loader/internal/depmod"
 	"outrigger.dev/pkg/cause"
@@ -17,9 +18,7 @@ func folder(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	return dir
 }
@@ -33,9 +32,7 @@ func TestFiles(t *testing.T) {
 		"modules.builtin": "kernel/drivers/i2c/i2c-core.ko\n",
 	})
 	x, err := depmod.Read(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	for name, want := range map[string]string{
 		"ipmi_devintf":   "ipmi_msghandler=kernel/drivers/char/ipmi/ipmi_msghandler.ko.xz ipmi_devintf=kernel/drivers/char/ipmi/ipmi_devintf.ko.xz",
 		"vxlan":          "udp_tunnel=kernel/net/udp-tunnel.ko ip6_udp_tunnel=kernel/net/ip6_udp_tunnel.ko vxlan=kernel/net/vxlan.ko",
@@ -56,9 +53,7 @@ func TestFiles(t *testing.T) {
 func TestAModuleThatIsNotInstalled(t *testing.T) {
 	dir := folder(t, nil)
 	x, err := depmod.Read(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	_, err = x.Files("ib_uverbs")
 	var c cause.Cause
 	if !errors.As(err, &c) || c.Code != cause.KernelModuleMissing || !strings.Contains(c.Error(), "module ib_uverbs: the driver needs it, but "+dir) {
@@ -68,9 +63,7 @@ func TestAModuleThatIsNotInstalled(t *testing.T) {
 
 func TestAListThatIsNoFile(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "modules.dep"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Mkdir(filepath.Join(dir, "modules.dep"), 0o700))
 	if _, err := depmod.Read(dir); err == nil {
 		t.Error("no error")
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/driver-loader/internal/cache"
 	"outrigger.dev/agents/driver-loader/internal/garbage"
 	"outrigger.dev/agents/driver-loader/internal/payload"
@@ -16,9 +18,7 @@ import (
 func add(t *testing.T, store, version string, releases ...string) payload.Payload {
 	t.Helper()
 	p, err := payload.Store{Dir: store, Machine: "x86_64"}.Import(t.Context(), payloadtest.Driver{Version: version}.Folder(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	file := filepath.Join(t.TempDir(), "nvidia.ko")
 	payloadtest.Write(t, file, "module of "+version, 0o600)
 	for _, release := range releases {
@@ -40,9 +40,7 @@ func state(t *testing.T, store string) []string {
 	var all []string
 	for _, pattern := range []string{"drivers/[^.]*", "modules/*/[^.]*", "headers/[^.]*"} {
 		found, err := filepath.Glob(filepath.Join(store, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		for _, path := range found {
 			if name := filepath.Base(filepath.Dir(path)); name == "drivers" || name == "headers" {
 				all = append(all, name+" "+filepath.Base(path)[:3])
@@ -59,9 +57,7 @@ func TestWhatNothingNeedsIsRemoved(t *testing.T) {
 	for _, release := range []string{"6.1", "6.2"} {
 		payloadtest.Write(t, filepath.Join(modules, release, "modules.builtin"), "", 0o644)
 	}
-	if err := os.MkdirAll(modules+"/5.9/left", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.MkdirAll(modules+"/5.9/left", 0o755))
 	add(t, store, "550.1", "6.1")
 	add(t, store, "570.1", "6.1") // to go back to
 	now := add(t, store, "580.1", "5.9", "6.1", "6.2")

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/driver-loader/internal/grants"
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
@@ -287,9 +288,7 @@ func TestReportsAreShort(t *testing.T) {
 		"NFD alone":    {`{"feature.node.kubernetes.io/pci-10de.present":"true"}`, `{}`, grants.Node{GPU: true}},
 	} {
 		var got grants.Node
-		if err := json.Unmarshal([]byte(`{"metadata":{"labels":`+tc.labels+`,"annotations":`+tc.annotations+`}}`), &got); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, json.Unmarshal([]byte(`{"metadata":{"labels":`+tc.labels+`,"annotations":`+tc.annotations+`}}`), &got))
 		tc.want.NotReady = true
 		if diff := cmp.Diff(tc.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

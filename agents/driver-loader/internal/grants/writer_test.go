@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/driver-loader/internal/grants"
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
 	"outrigger.dev/pkg/kube"
@@ -77,9 +79,7 @@ func (r *roll) create(api, resource string, object map[string]any) {
 	if resource == "daemonsets" {
 		of.Namespace = namespace
 	}
-	if err := r.operator.Create(r.Context(), of, object); err != nil {
-		r.Fatal(err)
-	}
+	assert.NilError(r, r.operator.Create(r.Context(), of, object))
 }
 
 func (r *roll) daemonSet(name, policy string) {
@@ -99,9 +99,7 @@ func (r *roll) daemonSet(name, policy string) {
 func (r *roll) patch(name, subresource string, ops ...kube.Operation) {
 	r.Helper()
 	of := kube.Object{API: "v1", Resource: "nodes", Name: name, Subresource: subresource}
-	if err := r.nodes[name].Patch(r.Context(), of, ops, nil); err != nil {
-		r.Fatal(err)
-	}
+	assert.NilError(r, r.nodes[name].Patch(r.Context(), of, ops, nil))
 }
 
 func op(path string, value any) kube.Operation {
@@ -131,9 +129,7 @@ func (r *roll) ready(name, status string) {
 func (r *roll) look() map[string]grants.Node {
 	r.Helper()
 	all, err := kube.List[grants.Node](r.Context(), r.operator, kube.Query{Object: kube.Object{API: "v1", Resource: "nodes"}})
-	if err != nil {
-		r.Fatal(err)
-	}
+	assert.NilError(r, err)
 	nodes, granted := map[string]grants.Node{}, 0
 	for _, n := range all {
 		nodes[n.Name] = n
@@ -270,9 +266,7 @@ func TestARollOutOnFiftyNodes(t *testing.T) {
 		var board struct {
 			Data map[string]string `json:"data"`
 		}
-		if err := r.operator.Get(t.Context(), kube.Object{API: "v1", Resource: "configmaps", Namespace: namespace, Name: upgrade.BoardName}, &board); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, r.operator.Get(t.Context(), kube.Object{API: "v1", Resource: "configmaps", Namespace: namespace, Name: upgrade.BoardName}, &board))
 		var w upgrade.Waiting
 		_ = json.Unmarshal([]byte(board.Data[upgrade.WaitingPrefix+"a"]), &w)
 		return len(w.Halted["3"]) == 1

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/cause"
 )
@@ -126,15 +127,11 @@ func TestLogBeginsWhereItWasOpened(t *testing.T) {
 		t.Errorf("a machine without log: %v", got)
 	}
 	path := filepath.Join(root.Dev, "kmsg")
-	if err := os.WriteFile(path, []byte("6,1,2,-;before\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(path, []byte("6,1,2,-;before\n"), 0o600))
 	log := openLog(root)
 	defer log.close()
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	defer f.Close()
 	if _, err := f.WriteString("4,2,3,-;a: Unknown symbol b (err -2)\n"); err != nil {
 		t.Fatal(err)

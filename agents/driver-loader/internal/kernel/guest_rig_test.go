@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/module"
 	"outrigger.dev/pkg/cause"
@@ -35,9 +37,7 @@ func installed(t *testing.T, name string) *module.Module {
 		t.Fatalf("the guest lacks %s.ko: %v", name, err)
 	}
 	m, err := module.Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return m
 }
 
@@ -49,9 +49,7 @@ func unsigned(t *testing.T, m *module.Module) *module.Module {
 	trailer := m.Data[size+8 : size+12]
 	size -= int(trailer[0])<<24 | int(trailer[1])<<16 | int(trailer[2])<<8 | int(trailer[3])
 	cut, err := module.Parse(m.Name+".ko", m.Data[:size:size])
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return cut
 }
 

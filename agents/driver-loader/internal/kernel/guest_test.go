@@ -12,6 +12,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/driver-loader/internal/check"
 	"outrigger.dev/agents/driver-loader/internal/kernel"
@@ -29,18 +30,12 @@ func TestGuestLoadsAndUnloads(t *testing.T) {
 	}
 	expect(t, load(t, vxlan), cause.ModuleDependencyMissing, "vxlan: Unknown symbol", "depends on first")
 	for _, m := range []*module.Module{tunnel, tunnel6} {
-		if err := load(t, m); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, load(t, m))
 	}
-	if err := load(t, vxlan, "udp_port=4789", "log_ecn_error=n"); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, load(t, vxlan, "udp_port=4789", "log_ecn_error=n"))
 	expect(t, load(t, vxlan), cause.ModuleAlreadyLoaded)
 	modules, err := kernel.Modules(kernel.Root{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	got := modules["vxlan"]
 	if got.State != "live" || got.RefCount != 0 || got.Params["udp_port"] != "4789" || got.Params["log_ecn_error"] != "N" || got.SrcVersion != vxlan.SrcVersion || got.Size == 0 {
 		t.Errorf("vxlan: %+v", got)
@@ -66,13 +61,9 @@ func TestGuestRejectsParameters(t *testing.T) {
 	expect(t, load(t, dummy, "numdummies=abc"), cause.ModuleParameterInvalid, "for parameter `numdummies'")
 	expect(t, load(t, dummy, "numdummies=99999999999"), cause.ModuleParameterInvalid, "for parameter `numdummies'")
 	k, err := kernel.Observe(kernel.Root{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	// What the kernel takes and ignores, the check finds.
-	if err := load(t, dummy, "numdummys=1"); err != nil {
-		t.Error(err)
-	}
+	assert.NilError(t, load(t, dummy, "numdummys=1"))
 	for param, code := range map[string]cause.Code{"numdummys=1": cause.ModuleParameterUnknown, "numdummies=abc": cause.ModuleParameterInvalid} {
 		if got := check.Module(dummy, k, []string{param}, nil); len(got) != 1 || got[0].Code != code {
 			t.Errorf("%s: %+v", param, got)
@@ -85,13 +76,9 @@ func TestGuestRejectsParameters(t *testing.T) {
 
 func TestGuestNamesWhoHasADeviceOpen(t *testing.T) {
 	guest(t)
-	if err := load(t, installed(t, "fuse")); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, load(t, installed(t, "fuse")))
 	f, err := os.Open("/dev/fuse")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	defer f.Close()
 	expect(t, kernel.Syscalls{}.Unload("fuse"), cause.ModuleInUse, "in use by one open file or other use")
 	// /dev/fuse has the numbers 10:229 in the kernel's list of devices.
@@ -99,34 +86,22 @@ func TestGuestNamesWhoHasADeviceOpen(t *testing.T) {
 	if err != nil || len(got) != 1 || got[0].PID != os.Getpid() || !slices.Equal(got[0].Devices, []string{"/dev/fuse"}) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if err := f.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := (kernel.Syscalls{}).Unload("fuse"); err != nil {
-		t.Error(err)
-	}
+	assert.NilError(t, f.Close())
+	assert.NilError(t, (kernel.Syscalls{}).Unload("fuse"))
 }
 
 func TestGuestLoadsWhatIsCompressed(t *testing.T) {
 	guest(t)
 	var packed bytes.Buffer
 	w, err := zstd.NewWriter(&packed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if _, err := w.Write(installed(t, "dummy").Data); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, w.Close())
 	m, err := module.Parse("dummy.ko.zst", packed.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := load(t, m); err != nil {
-		t.Error(err)
-	}
+	assert.NilError(t, err)
+	assert.NilError(t, load(t, m))
 }
 
 func TestGuestRejectsFiles(t *testing.T) {
@@ -141,43 +116,31 @@ func TestGuestRejectsFiles(t *testing.T) {
 		})
 	}
 	k, err := kernel.Observe(kernel.Root{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	plain := unsigned(t, dummy)
 	options := *plain
 	options.Data = bytes.Replace(plain.Data, []byte(" SMP preempt "), []byte(" SMP purempt "), 1)
 	expect(t, load(t, &options), cause.ModuleFormatInvalid, "version magic")
 	// The kernel takes a module for another release, and the check does not.
 	release, err := module.Parse("dummy.ko", bytes.Replace(plain.Data, []byte("vermagic="+k.Release), []byte("vermagic=5"+k.Release[1:]), 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if got := check.Module(release, k, nil, nil); len(got) != 1 || got[0].Code != cause.ModuleWrongRelease {
 		t.Errorf("%+v", got)
 	}
-	if err := load(t, release); err != nil {
-		t.Error(err)
-	}
+	assert.NilError(t, load(t, release))
 }
 
 func TestGuestIsObserved(t *testing.T) {
 	guest(t)
 	var name unix.Utsname
-	if err := unix.Uname(&name); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, unix.Uname(&name))
 	release := unix.ByteSliceToString(name.Release[:])
 	root := kernel.Root{Modules: t.TempDir()}
 	dummy := installed(t, "dummy")
 	dir := filepath.Join(root.Modules, release)
-	if err := os.MkdirAll(filepath.Join(dir, "kernel"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.MkdirAll(filepath.Join(dir, "kernel"), 0o755))
 	for file, data := range map[string][]byte{"modules.dep": []byte("kernel/dummy.ko:\n"), "kernel/dummy.ko": dummy.Data} {
-		if err := os.WriteFile(filepath.Join(dir, file), data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.WriteFile(filepath.Join(dir, file), data, 0o644))
 	}
 	k, err := kernel.Observe(root)
 	if err != nil || k.Release != release || k.Machine != unix.ByteSliceToString(name.Machine[:]) || k.Vermagic != dummy.Vermagic ||
@@ -199,9 +162,7 @@ func TestGuestDemandsSignatures(t *testing.T) {
 		t.Fatal(err)
 	}
 	k, err := kernel.Observe(kernel.Root{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if !k.SigEnforce && k.Lockdown == "none" {
 		t.Skip("this machine has no kernel that demands signatures")
 	}
@@ -212,16 +173,12 @@ func TestGuestDemandsSignatures(t *testing.T) {
 	}
 	expect(t, load(t, none), cause.ModuleSignatureRejected, "mokutil --import")
 	serial, err := hex.DecodeString(dummy.Signature.KeyID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	other := slices.Clone(serial)
 	other[len(other)-1]++
 	unknown := *dummy
 	unknown.Data = bytes.Replace(dummy.Data, serial, other, 1)
 	expect(t, load(t, &unknown), cause.ModuleSignatureRejected, "mokutil --import")
-	if err := load(t, dummy); err != nil {
-		t.Error(err)
-	}
+	assert.NilError(t, load(t, dummy))
 	t.Logf("sig_enforce %v, lockdown %q, keys %v", k.SigEnforce, k.Lockdown, k.Keys)
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 )
 
@@ -18,12 +20,8 @@ func node(t *testing.T, files map[string]string) kernel.Root {
 	dir := t.TempDir()
 	for name, content := range files {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		assert.NilError(t, os.WriteFile(path, []byte(content), 0o644))
 	}
 	return kernel.Root{Proc: dir + "/proc", Sys: dir + "/sys", Modules: dir + "/lib/modules", Dev: dir + "/dev"}
 }
@@ -32,9 +30,7 @@ const release = "6.1.0-56-cloud-amd64"
 
 func TestObserve(t *testing.T) {
 	sample, err := os.ReadFile("../module/testdata/sample.ko.xz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	on := true
 	full := map[string]string{
 		"proc/sys/kernel/osrelease":                release + "\n",

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/driver-loader/internal/license"
 	"outrigger.dev/agents/driver-loader/internal/loader"
@@ -135,9 +136,7 @@ func (r *rig) metrics() map[string]float64 {
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(license.NewMetrics(r.Watch))
 	families, err := registry.Gather()
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, err)
 	out := map[string]float64{}
 	for _, family := range families {
 		for _, m := range family.GetMetric() {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/payload/payloadtest"
@@ -16,9 +18,7 @@ func TestTheStoreKeepsWhatTheNodeRunsAndTheDriverBefore(t *testing.T) {
 	digests := map[string]string{}
 	for _, version := range []string{"550.1", "560.1", "570.1", "580.1", "590.1"} {
 		p, err := store.Import(t.Context(), payloadtest.Driver{Version: version}.Folder(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		digests[version] = p.Digest
 	}
 	l := New(Config{Store: store.Dir, Log: slog.New(slog.DiscardHandler)}, "x86_64")
@@ -49,7 +49,5 @@ func TestAStepThatWaitsForNothingIsNoSuccess(t *testing.T) {
 	if err := outcome(wait(), nil); !cause.Is(err, cause.Unexpected) {
 		t.Error(err)
 	}
-	if err := outcome(Step{Kind: Done}, nil); err != nil {
-		t.Error(err)
-	}
+	assert.NilError(t, outcome(Step{Kind: Done}, nil))
 }

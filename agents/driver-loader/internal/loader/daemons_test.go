@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/module"
 	"outrigger.dev/pkg/cause"
@@ -57,12 +59,8 @@ func TestDaemonsEndBeforeTheDriverAndRunAgainIfItStays(t *testing.T) {
 			cfg := useHostDriver(t)
 			r := &recorded{sys: cfg.Kernel.Sys}
 			cfg.Calls, cfg.Daemons = r, r
-			if err := os.WriteFile(filepath.Join(cfg.Kernel.Sys, "module/nvidia/refcnt"), []byte(tc.uses+"\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Mkdir(cfg.Contract.Root, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, os.WriteFile(filepath.Join(cfg.Kernel.Sys, "module/nvidia/refcnt"), []byte(tc.uses+"\n"), 0o600))
+			assert.NilError(t, os.Mkdir(cfg.Contract.Root, 0o755))
 			_, err := loader.New(cfg, "x86_64").Unload(t.Context())
 			var c cause.Cause
 			if errors.As(err, &c); c.Code != tc.code || (err == nil) != (tc.code == "") {
@@ -85,13 +83,9 @@ func TestADriverThatStaysIsRestoredWithoutAllProcesses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(cfg.Kernel.Sys, "module/nvidia/refcnt"), []byte("1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(filepath.Join(cfg.Kernel.Sys, "module/nvidia/refcnt"), []byte("1\n"), 0o600))
 	_, err := loader.New(cfg, "x86_64").Unload(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "cannot examine a process") {
-		t.Errorf("the holders were not looked for: %v", err)
-	}
+	assert.ErrorContains(t, err, "cannot examine a process")
 	if strings.Contains(log.String(), "cannot restore") {
 		t.Error(log.String())
 	}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/loader/loadertest"
 	"outrigger.dev/agents/driver-loader/internal/payload/payloadtest"
@@ -117,9 +119,7 @@ func TestTheFactHeals(t *testing.T) {
 		"it was truncated":       func() error { return os.Truncate(fact, 0) },
 		"its folder was removed": func() error { return os.Rename(filepath.Dir(fact), filepath.Join(n.Dir, "gone")) }, // at once: it heals fast
 	} {
-		if err := damage(); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, damage())
 		published("after " + what)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/payload/payloadtest"
 	"outrigger.dev/pkg/cause"
@@ -15,16 +17,12 @@ import (
 func nouveau(t *testing.T, cfg loader.Config, uses string) {
 	t.Helper()
 	sys := cfg.Kernel.Sys
-	if err := os.RemoveAll(filepath.Join(sys, "module/nvidia")); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.RemoveAll(filepath.Join(sys, "module/nvidia")))
 	for path, content := range map[string]string{"initstate": "live\n", "refcnt": uses + "\n"} {
 		payloadtest.Write(t, filepath.Join(sys, "module/nouveau", path), content, 0o644)
 	}
 	bus := filepath.Join(sys, "bus/pci/devices/0000:17:00.0")
-	if err := os.Symlink("../../../bus/pci/drivers/nouveau", filepath.Join(bus, "driver")); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Symlink("../../../bus/pci/drivers/nouveau", filepath.Join(bus, "driver")))
 	// The device has the numbers of /dev/null here.
 	payloadtest.Write(t, filepath.Join(bus, "drm/card0/dev"), "1:3\n", 0o644)
 	payloadtest.Write(t, filepath.Join(bus, "graphics/fb0/dev"), "29:0\n", 0o644)

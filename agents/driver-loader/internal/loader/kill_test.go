@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/loader/loadertest"
 )
@@ -49,9 +51,7 @@ func swapAndDie(spec string) {
 func (u *upgraded) dies(at, target string) {
 	u.Helper()
 	spec, err := json.Marshal(mortal{Node: u.Node, Version: u.version, Target: target, At: at})
-	if err != nil {
-		u.Fatal(err)
-	}
+	assert.NilError(u, err)
 	cmd := exec.CommandContext(u.Context(), os.Args[0])
 	cmd.Env, cmd.Stderr = append(os.Environ(), asMortal+"="+string(spec)), os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/driver-loader/internal/build"
 	"outrigger.dev/agents/driver-loader/internal/cache"
 	"outrigger.dev/agents/driver-loader/internal/kernel"
@@ -73,13 +75,9 @@ func stocked(t *testing.T, cfg loader.Config) payload.Payload {
 func stockedWith(t *testing.T, cfg loader.Config, file string) payload.Payload {
 	t.Helper()
 	p, err := payload.Store{Dir: cfg.Store, Machine: "x86_64"}.Import(t.Context(), payloadtest.Driver{Version: "2.0"}.Folder(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	k, err := kernel.Observe(cfg.Kernel)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	request := build.Request{Release: k.Release, Machine: k.Machine, Banner: k.Banner, Payload: p, Flavour: payload.Open}
 	set := cache.Set{Key: request.Key(k.Banner), Modules: []cache.Module{{Name: "nvidia", File: file}}}
 	if _, err := (cache.Cache{Dir: cfg.Store}).Add(t.Context(), set); err != nil {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/loader/loadertest"
 )
@@ -68,17 +70,11 @@ func TestTheDriverIsAskedWhileNobodyChangesIt(t *testing.T) {
 		}
 		return grant.Release()
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	assert.NilError(t, err)
 	grant, err := cfg.Contract.NVML().Claim(t.Context(), "other", "test", time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if err := ask(); !errors.Is(err, loader.ErrNotDone) || asked != 2 {
 		t.Errorf("while NVML is claimed: %v, asked %d times", err, asked)
 	}
-	if err := grant.Release(); err != nil {
-		t.Error(err)
-	}
+	assert.NilError(t, grant.Release())
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/loader/loadertest"
 	"outrigger.dev/agents/driver-loader/internal/payload/payloadtest"
@@ -88,9 +90,7 @@ func (u *upgraded) fails(what string, err error, code cause.Code) {
 
 func (u *upgraded) succeeds(what string, err error) {
 	u.Helper()
-	if err != nil {
-		u.Fatalf("%s: %v", what, err)
-	}
+	assert.NilError(u, err, "%s", what)
 }
 
 func TestAnUpgradeSwapsTheDriver(t *testing.T) {
@@ -222,9 +222,7 @@ func TestNobodyElseChangesTheDriverInAnUpgrade(t *testing.T) {
 	u.Reboot(t)
 	u.restart()
 	u.settles("", cause.UpgradeInProgress)
-	if err := u.Loader.Ready(); err == nil || !strings.Contains(err.Error(), "on its way") {
-		t.Errorf("ready: %v", err)
-	}
+	assert.ErrorContains(t, u.Loader.Ready(), "on its way")
 }
 
 func TestANodeWithoutADriverLoadsTheDesiredOneAtOnce(t *testing.T) {
@@ -250,9 +248,7 @@ func TestTheDriverOfTheHostIsLeftAlone(t *testing.T) {
 	u.version = two
 	library := filepath.Join(u.Dir, "host/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.")
 	payloadtest.Write(t, library+one, string(ldsotest.Library(elf.EM_X86_64, "libnvidia-ml.so.1")), 0o644)
-	if err := os.Symlink(filepath.Base(library)+one, library+"1"); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Symlink(filepath.Base(library)+one, library+"1"))
 	u.settles(one, "")
 	if loaded, target := u.ids(false); loaded != "" || target != "" {
 		t.Errorf("an upgrade from %q to %q would begin", loaded, target)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/payload/payloadtest"
 	"outrigger.dev/pkg/cause"
@@ -20,13 +22,9 @@ func opens(t *testing.T, cfg loader.Config, pid, command string, files ...string
 	dir := filepath.Join(cfg.Kernel.Proc, pid)
 	payloadtest.Write(t, filepath.Join(dir, "comm"), command+"\n", 0o644)
 	payloadtest.Write(t, filepath.Join(dir, "maps"), "", 0o644)
-	if err := os.Mkdir(filepath.Join(dir, "fd"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Mkdir(filepath.Join(dir, "fd"), 0o755))
 	for i, file := range files {
-		if err := os.Symlink(file, filepath.Join(dir, "fd", strconv.Itoa(i))); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.Symlink(file, filepath.Join(dir, "fd", strconv.Itoa(i))))
 	}
 }
 

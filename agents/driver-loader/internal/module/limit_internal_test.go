@@ -5,6 +5,8 @@ import (
 	"compress/gzip"
 	"errors"
 	"testing"
+
+	"gotest.tools/v3/assert"
 )
 
 func TestDecompressedSizeIsLimited(t *testing.T) {
@@ -13,9 +15,7 @@ func TestDecompressedSizeIsLimited(t *testing.T) {
 	if _, err := w.Write(make([]byte, 1<<20)); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, w.Close())
 	if out, err := decompressed(packed.Bytes(), 1<<20); err != nil || len(out) != 1<<20 {
 		t.Errorf("%d bytes, %v", len(out), err)
 	}

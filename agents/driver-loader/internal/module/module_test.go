@@ -15,6 +15,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/ulikunitz/xz"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/driver-loader/internal/module"
 )
@@ -23,9 +24,7 @@ import (
 func sample(t testing.TB) []byte {
 	t.Helper()
 	m, err := module.Read("testdata/sample.ko.xz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return slices.Clone(m.Data)
 }
 
@@ -33,9 +32,7 @@ func sample(t testing.TB) []byte {
 func signed(t testing.TB, data []byte, signature string) []byte {
 	t.Helper()
 	sig, err := os.ReadFile(filepath.Join("testdata", signature))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return appendSignature(data, sig, 2)
 }
 
@@ -46,9 +43,7 @@ func appendSignature(data, sig []byte, form byte) []byte {
 
 func TestModuleSaysWhatItIs(t *testing.T) {
 	m, err := module.Read("testdata/sample.ko.xz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	for name, tc := range map[string]struct{ got, want string }{
 		"name":       {m.Name, "sample"},
 		"version":    {m.Version, "1.2.3"},
@@ -89,9 +84,7 @@ func TestModuleIsReadInEachCompressedForm(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			packed := compress(t, plain, pack)
 			m, err := module.Parse("other.ko", packed)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			if !bytes.Equal(m.Data, plain) || m.Name != "sample" {
 				t.Errorf("%s, %d bytes, want %d", m.Name, len(m.Data), len(plain))
 			}
@@ -108,15 +101,11 @@ func compress(t *testing.T, data []byte, pack func(io.Writer) (io.WriteCloser, e
 	t.Helper()
 	var out bytes.Buffer
 	w, err := pack(&out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if _, err := w.Write(data); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, w.Close())
 	return out.Bytes()
 }
 
@@ -131,9 +120,7 @@ func TestSignatureTellsWhoSigned(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			data := signed(t, sample(t), tc.file)
 			m, err := module.Parse("sample.ko", data)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			if m.Signature == nil || *m.Signature != tc.want {
 				t.Errorf("%+v, want %+v", m.Signature, tc.want)
 			}

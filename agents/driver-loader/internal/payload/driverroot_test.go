@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/payload/payloadtest"
@@ -17,22 +18,16 @@ func TestOtherAgentsFindTheDriverInItsRoot(t *testing.T) {
 		t.Skip("this machine has no root for device nodes")
 	}
 	p, err := payload.Store{Dir: t.TempDir(), Machine: "x86_64"}.Import(t.Context(), payloadtest.Driver{Version: version}.Archive(t, "zstd"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	for name, number := range map[string]uint64{"nvidiactl": unix.Mkdev(195, 255), "nvidia-uvm": unix.Mkdev(510, 0)} {
 		if err := unix.Mknod(p.Root+"/dev/"+name, unix.S_IFCHR|0o666, int(number)); err != nil { //nolint:gosec // a small number
 			t.Skip("this machine has no device nodes in its folder of temporary files: ", err)
 		}
 	}
 	root, err := driverroot.New(driverroot.Config{HostPath: "/run/nvidia/driver", CtrPath: p.Root})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	content, err := root.Find()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if content.Version != version || len(content.Libraries) < 4 || len(content.Binaries) != 2 || len(content.Firmware) != 1 ||
 		content.Firmware[0].Path != "/lib/firmware/nvidia/"+version+"/gsp_ga10x.bin" {
 		t.Errorf("%+v", content)

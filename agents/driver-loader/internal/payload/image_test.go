@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/driver-loader/internal/payload/payloadtest"
 )
@@ -19,9 +20,7 @@ func TestWhatIsMountedInADriverRootIsNotTaken(t *testing.T) {
 		t.Skip("this machine has no root for mounts")
 	}
 	from, err := newStore(t).Import(t.Context(), payloadtest.Driver{Version: version}.Folder(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	root := from.Root
 	payloadtest.Write(t, filepath.Join(root, "host/etc/secret"), "of the image", 0o644)
 	payloadtest.Write(t, filepath.Join(root, "etc/hosts"), "of the image", 0o644)
@@ -30,14 +29,10 @@ func TestWhatIsMountedInADriverRootIsNotTaken(t *testing.T) {
 
 	// The thread ends with this goroutine, and its mounts with it.
 	runtime.LockOSThread()
-	if err := errors.Join(unix.Unshare(unix.CLONE_NEWNS), unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, errors.Join(unix.Unshare(unix.CLONE_NEWNS), unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")))
 	for at, source := range map[string]string{"host": other, "etc/hosts": filepath.Join(other, "etc/secret")} {
 		at = filepath.Join(root, at)
-		if err := unix.Mount(source, at, "", unix.MS_BIND, ""); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, unix.Mount(source, at, "", unix.MS_BIND, ""))
 		t.Cleanup(func() {
 			if err := unix.Unmount(at, 0); err != nil {
 				t.Error(err)
@@ -46,9 +41,7 @@ func TestWhatIsMountedInADriverRootIsNotTaken(t *testing.T) {
 	}
 	s := newStore(t)
 	p, err := s.Import(t.Context(), root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	for _, name := range []string{"host", "etc/hosts"} {
 		if _, err := os.Lstat(filepath.Join(p.Root, name)); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("the driver root has %s: %v", name, err)

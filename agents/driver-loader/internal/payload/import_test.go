@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/payload/payloadtest"
 	"outrigger.dev/agents/driver-loader/internal/progress"
@@ -43,9 +45,7 @@ func tree(t *testing.T, dir string) string {
 		lines = append(lines, line)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return strings.Join(lines, "\n") + "\n"
 }
 
@@ -55,9 +55,7 @@ func TestAnArchiveGivesADriverRootAndSources(t *testing.T) {
 	for _, compression := range []string{"xz", "zstd", "gzip", "none"} {
 		s := newStore(t)
 		p, err := s.Import(t.Context(), driver.Archive(t, compression))
-		if err != nil {
-			t.Fatalf("%s: %v", compression, err)
-		}
+		assert.NilError(t, err, "%s", compression)
 		if err := p.Verify(t.Context()); err != nil {
 			t.Error(compression, err)
 		}
@@ -72,9 +70,7 @@ func TestAnArchiveGivesADriverRootAndSources(t *testing.T) {
 		}
 	}
 	p, err := newStore(t).Import(t.Context(), driver.Folder(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if digests[p.Digest] = true; len(digests) != 1 {
 		t.Errorf("the same driver has several digests: %v", digests)
 	}
@@ -84,9 +80,7 @@ func TestAnImportSaysHowFarItIs(t *testing.T) {
 	driver := payloadtest.Driver{Version: version}
 	archive, folder := driver.Archive(t, "xz"), driver.Folder(t)
 	info, err := os.Stat(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	for path, total := range map[string]int{archive: int(info.Size()), folder: 0} {
 		s := newStore(t)
 		var seen []progress.Progress
@@ -133,13 +127,9 @@ func TestASecondImportWritesNothing(t *testing.T) {
 	s := newStore(t)
 	archive := payloadtest.Driver{Version: version}.Archive(t, "gzip")
 	p, err := s.Import(t.Context(), archive)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	before, err := os.Stat(s.Dir + "/drivers")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	again, err := s.Import(t.Context(), archive)
 	after, statErr := os.Stat(s.Dir + "/drivers")
 	if err != nil || statErr != nil || again.Dir != p.Dir || again.Imported != p.Imported || !after.ModTime().Equal(before.ModTime()) {
@@ -151,17 +141,11 @@ func TestTheSameDriverFromElsewhereIsTheSamePayload(t *testing.T) {
 	s := newStore(t)
 	driver := payloadtest.Driver{Version: version}
 	p, err := s.Import(t.Context(), driver.Archive(t, "gzip"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	root, err := os.Stat(p.Root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	image := t.TempDir()
-	if err := os.CopyFS(filepath.Join(image, "drivers", filepath.Base(driver.Folder(t))), os.DirFS(driver.Folder(t))); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.CopyFS(filepath.Join(image, "drivers", filepath.Base(driver.Folder(t))), os.DirFS(driver.Folder(t))))
 	again, err := s.Import(t.Context(), image)
 	same, statErr := os.Stat(p.Root)
 	if err != nil || statErr != nil || again.Digest != p.Digest || !os.SameFile(root, same) {
@@ -175,9 +159,7 @@ func TestTheSameDriverFromElsewhereIsTheSamePayload(t *testing.T) {
 func TestADriverImageBringsTheDaemonsOfTheFabric(t *testing.T) {
 	image := t.TempDir()
 	run, err := os.ReadFile(payloadtest.Driver{Version: version}.Archive(t, "gzip"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	payloadtest.Write(t, image+"/drivers/NVIDIA-Linux-x86_64-"+version+".run", string(run), 0o755)
 	payloadtest.Write(t, image+"/usr/bin/nv-fabricmanager", "#!/bin/sh\n", 0o755)
 	payloadtest.Write(t, image+"/usr/share/nvidia/nvswitch/fabricmanager.cfg", "A=1\n", 0o644)
@@ -186,9 +168,7 @@ func TestADriverImageBringsTheDaemonsOfTheFabric(t *testing.T) {
 	payloadtest.Write(t, image+"/usr/lib/x86_64-linux-gnu/libibumad.so.3", "library", 0o644)
 	payloadtest.Write(t, image+"/usr/bin/bash", "not of the driver\n", 0o755)
 	p, err := newStore(t).Import(t.Context(), image)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	for name, want := range map[string]bool{
 		"usr/bin/nv-fabricmanager": true, "usr/share/nvidia/nvswitch/fabricmanager.cfg": true, "usr/bin/bash": false, "usr/bin/nvidia-smi": true,
 		"opt/nvidia/nvlsm/sbin/nvlsm": true, "usr/share/nvidia/nvlsm/nvlsm.conf": true, "usr/lib/x86_64-linux-gnu/libibumad.so.3": true,
@@ -201,17 +181,13 @@ func TestADriverImageBringsTheDaemonsOfTheFabric(t *testing.T) {
 
 func TestADriverRootIsTakenAsItIs(t *testing.T) {
 	from, err := newStore(t).Import(t.Context(), payloadtest.Driver{Version: version}.Folder(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	payloadtest.Write(t, from.Root+"/usr/src/nvidia-"+version+"/nvidia/nv.c", "MODULE_LICENSE(\"NVIDIA\");\n", 0o644)
 	payloadtest.Write(t, from.Root+"/usr/lib/modules/6.1.0-1-amd64/updates/dkms/nvidia-uvm.ko.xz", "module", 0o644)
 	payloadtest.Write(t, from.Root+"/usr/lib/modules/6.1.0-1-amd64/kernel/ext4.ko", "not of the driver", 0o644)
 	payloadtest.Write(t, from.Root+"/dev/null", "", 0o644)
 	p, err := newStore(t).Import(t.Context(), from.Root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if p.Version != version || p.Sources[payload.Proprietary] == "" || p.Sources[payload.Open] != "" {
 		t.Errorf("%+v", p)
 	}
@@ -244,9 +220,7 @@ func TestASourceTreeIsAPayloadWithoutADriverRoot(t *testing.T) {
 		part:  "Kbuild Makefile dkms.conf",
 	} {
 		p, err := newStore(t).Import(t.Context(), dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		entries, err := os.ReadDir(p.Sources[payload.Open])
 		var names []string
 		for _, e := range entries {
@@ -269,9 +243,7 @@ func TestAFileThatChangedIsNamedAndTheDriverIsImportedAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		if err := damage(p.Root + "/usr/lib/firmware/nvidia/" + version + "/gsp_ga10x.bin"); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, damage(p.Root+"/usr/lib/firmware/nvidia/"+version+"/gsp_ga10x.bin"))
 		if err := p.Complete(); code(err) != cause.PayloadCorrupt || !strings.Contains(err.Error(), "gsp_ga10x.bin") {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 )
 
 // TestDigestsOfWhatWasWritten writes files over each other, also through links, and compares the
@@ -15,27 +16,17 @@ import (
 func TestDigestsOfWhatWasWritten(t *testing.T) {
 	dir := t.TempDir()
 	w, err := newWriter(dir, "test", 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	write := func(name, content string) error { return w.file(name, strings.NewReader(content), 0o644) }
-	if err := errors.Join(
+	assert.NilError(t, errors.Join(
 		write("a/x", "first"), write("a/x", "again"), w.link("b", "a"), write("b/y", "through a link"), write("b/x", "other"),
 		w.hardLink("a/y", "z"), write("a/empty", ""), write("a/changed", "1234"), w.Close(),
-	); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "a/changed"), []byte("12345"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	))
+	assert.NilError(t, os.WriteFile(filepath.Join(dir, "a/changed"), []byte("12345"), 0o600))
 	read, err := list(t.Context(), dir, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	noted, err := list(t.Context(), dir, w.sums)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if d := cmp.Diff(lines(read), lines(noted)); d != "" || len(noted) != 6 {
 		t.Errorf("(-read +noted):\n%s", d)
 	}
@@ -44,9 +35,7 @@ func TestDigestsOfWhatWasWritten(t *testing.T) {
 		w.sums[key] = s
 	}
 	noted, err = list(t.Context(), dir, w.sums)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	for _, f := range noted {
 		if was := f.sum == "noted"; f.target == "" && was == (f.path == "a/changed") {
 			t.Errorf("%s: its content is read: %t", f.path, !was)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/payload/payloadtest"
 	"outrigger.dev/pkg/cause"
@@ -27,9 +29,7 @@ func TestWhatIsNoDriverForThisNodeIsNamed(t *testing.T) {
 	good := payloadtest.Run(version, "x86_64", content)
 	without := func(name string) string {
 		dir := driver.Folder(t)
-		if err := os.Remove(filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.Remove(filepath.Join(dir, name)))
 		return dir
 	}
 	for name, test := range map[string]struct {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/driver-loader/internal/root"
 	"outrigger.dev/pkg/cause"
@@ -52,12 +53,8 @@ func shared(t *testing.T) string {
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Error(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Error(err)
-	}
+	assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	assert.NilError(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 func TestShowReplacesWhatIsThere(t *testing.T) {
@@ -120,9 +117,7 @@ func TestAMountThatNobodyWouldSee(t *testing.T) {
 func TestFirmware(t *testing.T) {
 	sys := t.TempDir()
 	d := root.Driver{At: "/run/nvidia/driver", Sys: sys}
-	if err := d.Firmware(); err != nil {
-		t.Errorf("a kernel without the parameter: %v", err)
-	}
+	assert.NilError(t, d.Firmware(), "a kernel without the parameter")
 	path := filepath.Join(sys, "module/firmware_class/parameters/path")
 	for name, tc := range map[string]struct{ is, want, code string }{
 		"none is set":         {"\n", "/run/nvidia/driver/lib/firmware", ""},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/module"
@@ -121,9 +122,7 @@ func TestParseParams(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := stack.ParseParams("nvidia.conf", tc.text)
 			if tc.err != "" {
-				if err == nil || err.Error() != tc.err {
-					t.Errorf("%v, want %s", err, tc.err)
-				}
+				assert.Error(t, err, tc.err)
 				return
 			}
 			if err != nil || strings.Join(got, "|") != tc.want {

@@ -8,27 +8,23 @@ import (
 	"syscall"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/driver-loader/internal/staging"
 	"outrigger.dev/pkg/cause"
 )
 
 func write(t *testing.T, path, content string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	assert.NilError(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
 // names lists a folder.
 func names(t *testing.T, dir string) string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var all []string
 	for _, e := range entries {
 		all = append(all, e.Name())
@@ -40,14 +36,10 @@ func names(t *testing.T, dir string) string {
 func commit(t *testing.T, parent, name, content string) string {
 	t.Helper()
 	s, err := staging.New(parent)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	write(t, s.Dir+"/file", content)
 	path, err := s.Commit(name)
-	if err := errors.Join(err, s.Close()); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, errors.Join(err, s.Close()))
 	return path
 }
 
@@ -65,18 +57,14 @@ func TestAFolderAppearsWholeAndReplacesAnOldOne(t *testing.T) {
 	if err := staging.Remove(parent + "/name"); err != nil || names(t, parent) != ".lock" {
 		t.Errorf("%v: %s", err, names(t, parent))
 	}
-	if err := staging.Remove(parent + "/name"); err != nil {
-		t.Error(err)
-	}
+	assert.NilError(t, staging.Remove(parent+"/name"))
 }
 
 func TestAFolderThatIsNotCommittedIsRemoved(t *testing.T) {
 	parent := t.TempDir()
 	write(t, parent+"/.new-killed/file", "x")
 	s, err := staging.New(parent)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if got := names(t, parent); strings.Contains(got, "killed") || staging.Complete(filepath.Base(s.Dir)) {
 		t.Error(got)
 	}
@@ -89,9 +77,7 @@ func TestAFolderThatIsNotCommittedIsRemoved(t *testing.T) {
 	if err := staging.Remove(parent + "/old"); err != nil || strings.Contains(names(t, parent), "old") {
 		t.Errorf("%v: %s", err, names(t, parent))
 	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	assert.NilError(t, s.Close())
 	if err := staging.Remove(parent + "/old"); err != nil || names(t, parent) != ".lock" {
 		t.Errorf("%v: %s", err, names(t, parent))
 	}
@@ -106,7 +92,5 @@ func TestAFullDiskIsACause(t *testing.T) {
 	if err := staging.Explain(dir, os.ErrPermission); errors.As(err, &full) || !errors.Is(err, os.ErrPermission) {
 		t.Error(err)
 	}
-	if err := staging.Explained(dir, nil); err != nil {
-		t.Error(err)
-	}
+	assert.NilError(t, staging.Explained(dir, nil))
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -172,9 +173,7 @@ func (r *rig) pod(name string, of corev1.ResourceName, change func(*corev1.Pod))
 	}
 	status := p.Status
 	made, err := r.client.CoreV1().Pods(r.name).Create(r.Context(), p, metav1.CreateOptions{})
-	if err != nil {
-		r.Fatal(err)
-	}
+	assert.NilError(r, err)
 	made.Status = status
 	made.Status.Phase = corev1.PodRunning
 	made.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
@@ -204,18 +203,14 @@ func (r *rig) budget(name, pod string) {
 }
 
 func (r *rig) withoutBudget(name string) {
-	if err := r.client.PolicyV1().PodDisruptionBudgets(r.name).Delete(r.Context(), name, metav1.DeleteOptions{}); err != nil {
-		r.Error(err)
-	}
+	assert.NilError(r, r.client.PolicyV1().PodDisruptionBudgets(r.name).Delete(r.Context(), name, metav1.DeleteOptions{}))
 }
 
 // left returns the names of the pods that are there.
 func (r *rig) left() string {
 	r.Helper()
 	pods, err := r.client.CoreV1().Pods(r.name).List(r.Context(), metav1.ListOptions{})
-	if err != nil {
-		r.Fatal(err)
-	}
+	assert.NilError(r, err)
 	var names []string
 	for _, p := range pods.Items {
 		names = append(names, p.Name)
@@ -231,9 +226,7 @@ func (r *rig) claim(name, driver string) {
 	c, err := claims.Create(r.Context(), &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourcev1.ResourceClaimSpec{
 		Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{{Name: "one", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "class"}}}},
 	}}, metav1.CreateOptions{})
-	if err != nil {
-		r.Fatal(err)
-	}
+	assert.NilError(r, err)
 	c.Status.Allocation = &resourcev1.AllocationResult{Devices: resourcev1.DeviceAllocationResult{Results: []resourcev1.DeviceRequestAllocationResult{
 		{Request: "one", Driver: driver, Pool: r.name, Device: "device0"},
 	}}}
@@ -269,9 +262,7 @@ func (r *rig) testsOnlyPodsThatHoldGPUsAreEvicted() {
 	r.pod("stays-cpu", "cpu", nil)
 	r.pod("stays-elsewhere", "nvidia.com/gpu", func(p *corev1.Pod) { p.Spec.NodeName = "node2" })
 	r.pod("stays-skip", "nvidia.com/gpu", func(p *corev1.Pod) { p.Labels[PodSkipLabel] = "true" })
-	if err := r.take(r.Context(), EvictPods, "", eviction.Options{}, 60, nil); err != nil {
-		r.Error(err)
-	}
+	assert.NilError(r, r.take(r.Context(), EvictPods, "", eviction.Options{}, 60, nil))
 	if got, want := r.left(), "stays-cpu stays-elsewhere stays-nic stays-no-claim stays-skip"; got != want {
 		r.Errorf("these pods are left: %s, want %s", got, want)
 	}
@@ -309,20 +300,12 @@ func (r *rig) testsABudgetHoldsTheEviction() {
 func (r *rig) testsAPodThatComesBackElsewhereStays() {
 	r.pod("held", "nvidia.com/gpu", nil)
 	var read eviction.Pod
-	if err := r.cfg.Client.Get(r.Context(), kube.Object{API: "v1", Resource: "pods", Namespace: r.name, Name: "held"}, &read); err != nil {
-		r.Fatal(err)
-	}
+	assert.NilError(r, r.cfg.Client.Get(r.Context(), kube.Object{API: "v1", Resource: "pods", Namespace: r.name, Name: "held"}, &read))
 	now := int64(0)
-	if err := r.client.CoreV1().Pods(r.name).Delete(r.Context(), "held", metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
-		r.Error(err)
-	}
-	if err := eviction.Evict(r.Context(), r.cfg.Client, &read); err != nil {
-		r.Errorf("the eviction of a pod that is gone: %v", err)
-	}
+	assert.NilError(r, r.client.CoreV1().Pods(r.name).Delete(r.Context(), "held", metav1.DeleteOptions{GracePeriodSeconds: &now}))
+	assert.NilError(r, eviction.Evict(r.Context(), r.cfg.Client, &read), "the eviction of a pod that is gone")
 	r.pod("held", "nvidia.com/gpu", func(p *corev1.Pod) { p.Spec.NodeName = "node2" })
-	if err := eviction.Evict(r.Context(), r.cfg.Client, &read); err != nil {
-		r.Errorf("the eviction of a pod that is another one now: %v", err)
-	}
+	assert.NilError(r, eviction.Evict(r.Context(), r.cfg.Client, &read), "the eviction of a pod that is another one now")
 	if err := r.take(r.Context(), EvictPods, "", eviction.Options{}, 60, nil); err != nil || r.left() != "held" {
 		r.Errorf("%v, left %q, lines %+v", err, r.left(), r.lines)
 	}
@@ -358,9 +341,7 @@ func (r *rig) testsPodsOfDaemonSetsAndStaticPods() {
 		UpdateStrategy: appsv1.DaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType},
 		Template:       corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"name": "daemon"}}, Spec: container("")},
 	}}, metav1.CreateOptions{})
-	if err != nil {
-		r.Fatal(err)
-	}
+	assert.NilError(r, err)
 	r.pod("daemon", "nvidia.com/gpu", func(p *corev1.Pod) {
 		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "daemon", UID: set.UID, Controller: &isController}}
 	})
@@ -423,9 +404,7 @@ func (r *rig) testsTheEndOfTheAgentEndsTheWait() {
 // TestOutcomes derives the cause of each end.
 func TestOutcomes(t *testing.T) {
 	client, err := kube.New(kube.Config{Node: "node1", Agent: "x", Kubeconfig: apitest.Kubeconfig(t, &clientrest.Config{Host: "https://192.0.2.1"})})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	pods := map[string]podRecord{"a/job": {event: running}, "a/held": {event: blocked, budget: "keep", text: "needs 1"}, "a/bare": {event: refused, text: "why"}, "a/ended": {event: gone}}
 	for name, tc := range map[string]struct {
 		kind Kind
@@ -474,9 +453,7 @@ func TestAFailureOutlastsARestart(t *testing.T) {
 	waits := Journal{State: Required, Target: "2", Failed: "2"}
 	j := move(waits, Observation{Loaded: "1"}, Idle, nil, now)
 	path := filepath.Join(t.TempDir(), "journal")
-	if err := j.Write(path); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, j.Write(path))
 	read, err := ReadJournal(path)
 	if err != nil || read.Failed != "2" || publishedFields(read, "a/b").Annotations[FailedAnnotation] != "2" {
 		t.Errorf("%+v, %v", read, err)
@@ -493,9 +470,7 @@ func TestANodeAtRestCorrectsALabelThatGotAGrant(t *testing.T) {
 	u := &Upgrade{cfg: Config{Client: client, DaemonSet: "a/b"}, journal: Journal{State: Done, Target: "2"}}
 	u.node = nodestate.New(client, nodestate.Config{Log: slog.New(slog.DiscardHandler)})
 	n, err := u.node.Read(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	d := publishedFields(u.journal, u.cfg.DaemonSet)
 	u.shown = &d
 	if wrote, _, err := u.publish(t.Context(), n); err != nil || wrote {

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/driver-loader/internal/grants"
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
 	"outrigger.dev/pkg/kube"
@@ -84,9 +86,7 @@ func (s *server) fleet(t *testing.T, namespace string) *fleet {
 func (f *fleet) grants() {
 	f.Helper()
 	policy, err := json.Marshal(f.policy)
-	if err != nil {
-		f.Fatal(err)
-	}
+	assert.NilError(f, err)
 	f.create("apps/v1", "daemonsets", map[string]any{
 		"kind": "DaemonSet", "metadata": map[string]any{"name": "driver-loader"},
 		"spec": map[string]any{
@@ -119,9 +119,7 @@ func (f *fleet) create(api, resource string, object map[string]any) {
 	if resource != "nodes" && resource != "namespaces" {
 		of.Namespace = f.namespace
 	}
-	if err := f.operator(f.T, "any").Create(f.Context(), of, object); err != nil {
-		f.Fatal(err)
-	}
+	assert.NilError(f, f.operator(f.T, "any").Create(f.Context(), of, object))
 }
 
 // pod creates a pod without a controller, which may hold a GPU.
@@ -146,9 +144,7 @@ func (f *fleet) heldPod(node, name string) {
 	}})
 	ready := []kube.Operation{{Op: "add", Path: "/status", Value: []byte(`{"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}`)}}
 	pod := kube.Object{API: "v1", Resource: "pods", Namespace: f.namespace, Name: name, Subresource: "status"}
-	if err := f.operator(f.T, "any").Patch(f.Context(), pod, ready, nil); err != nil {
-		f.Fatal(err)
-	}
+	assert.NilError(f, f.operator(f.T, "any").Patch(f.Context(), pod, ready, nil))
 }
 
 // pods returns the names of the pods.
@@ -160,9 +156,7 @@ func (f *fleet) pods() (names []string) {
 		} `json:"metadata"`
 	}
 	all, err := kube.List[meta](f.Context(), f.operator(f.T, "any"), kube.Query{Object: kube.Object{API: "v1", Resource: "pods", Namespace: f.namespace}, Metadata: true})
-	if err != nil {
-		f.Fatal(err)
-	}
+	assert.NilError(f, err)
 	for _, p := range all {
 		names = append(names, p.Metadata.Name)
 	}
@@ -222,13 +216,11 @@ func (f *fleet) node(name string, cordoned bool) *machine {
 // forget makes the Node one that counts for no other test.
 func (m *machine) forget() {
 	c := m.operator(m.T, m.name)
-	if err := c.Patch(context.WithoutCancel(m.Context()), c.Node(), []kube.Operation{
+	assert.NilError(m, c.Patch(context.WithoutCancel(m.Context()), c.Node(), []kube.Operation{
 		{Op: "add", Path: "/spec/unschedulable", Value: []byte("false")},
 		{Op: "add", Path: "/metadata/annotations", Value: []byte("{}")},
 		{Op: "add", Path: "/metadata/labels", Value: []byte("{}")},
-	}, nil); err != nil {
-		m.Error(err)
-	}
+	}, nil))
 }
 
 func (m *machine) Loaded(context.Context) (string, error) {
@@ -291,9 +283,7 @@ func (m *machine) RollBack(ctx context.Context, previous string) error {
 func (m *machine) show() (s shown) {
 	m.Helper()
 	c := m.operator(m.T, m.name)
-	if err := c.Get(m.Context(), c.Node(), &s); err != nil {
-		m.Fatal(err)
-	}
+	assert.NilError(m, c.Get(m.Context(), c.Node(), &s))
 	return s
 }
 

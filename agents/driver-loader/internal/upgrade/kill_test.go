@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/kube/apitest"
@@ -135,9 +137,7 @@ func TestAKilledAgentGoesOn(t *testing.T) {
 			m.Server, m.Account = rc.Host, apitest.Account(t, rc)
 			m.Namespace, m.Node = f.namespace, node.name
 			m.Journal, m.Driver = node.journal, filepath.Join(dir, "driver")
-			if err := m.set("1"); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, m.set("1"))
 			f.policy.PodDeletion.Force = true
 			f.granting.Do(f.grants)
 			first := m.start(t)
@@ -166,14 +166,10 @@ func TestAKilledAgentGoesOn(t *testing.T) {
 func (m mortal) start(t *testing.T) *exec.Cmd {
 	t.Helper()
 	spec, err := json.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env, cmd.Stderr = append(os.Environ(), asAgent+"="+string(spec)), os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, cmd.Start())
 	return cmd
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
 	"outrigger.dev/pkg/cause"
 )
@@ -131,24 +133,18 @@ func TestJournal(t *testing.T) {
 		t.Errorf("without a file, ReadJournal() = %+v, %v", j, err)
 	}
 	want := upgrade.Journal{State: upgrade.Swapping, Target: "2", Previous: "1", Attempts: 2, Since: time.Unix(1e9, 0).UTC(), Cause: &cause.Cause{Text: "x"}}
-	if err := want.Write(path); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, want.Write(path))
 	got, err := upgrade.ReadJournal(path)
 	if err != nil || got.State != want.State || got.Target != "2" || got.Previous != "1" || got.Attempts != 2 || !got.Since.Equal(want.Since) || *got.Cause != *want.Cause {
 		t.Errorf("ReadJournal() = %+v, %v, want %+v", got, err, want)
 	}
 	for name, text := range map[string]string{"cut off": `{"state":"pod-re`, "of a state that does not exist": `{"state":"lost"}`} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.WriteFile(path, []byte(text), 0o600))
 		if _, err := upgrade.ReadJournal(path); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("a journal that is %s: %v", name, err)
 		}
 	}
-	if err := (upgrade.Journal{}).Write(path); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, (upgrade.Journal{}).Write(path))
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a node at rest has a journal: %v", err)
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/nodestate"
 )
@@ -73,9 +75,7 @@ func TestOnlyANodeWithGPUsInItsCapacityHasAPlugin(t *testing.T) {
 		`{"nvidia.com/gpu": "2"}`: true, `{"nvidia.com/gpu": "0", "nvidia.com/mig-1g.10gb": "7"}`: true,
 	} {
 		var n nodestate.Node
-		if err := json.Unmarshal([]byte(`{"status": {"capacity": `+resources+`}}`), &n); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, json.Unmarshal([]byte(`{"status": {"capacity": `+resources+`}}`), &n))
 		if got := hasPlugin(n); got != want {
 			t.Errorf("%s: %v, want %v", resources, got, want)
 		}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/kube"
@@ -45,9 +47,7 @@ func (m *machine) events() (messages []string) {
 		} `json:"involvedObject"`
 	}
 	all, err := kube.List[event](m.Context(), m.operator(m.T, "any"), kube.Query{Object: kube.Object{API: "v1", Resource: "events", Namespace: "default"}})
-	if err != nil {
-		m.Fatal(err)
-	}
+	assert.NilError(m, err)
 	for _, e := range all {
 		if e.Involved.Name == m.name {
 			messages = append(messages, e.Reason+" "+e.Type+" "+e.Message)
@@ -191,9 +191,7 @@ func (f *fleet) testsABudgetHoldsTheUpgrade() {
 	})
 	// The label that excludes the node ends the wait.
 	skip := map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": m.name, "labels": map[string]any{upgrade.SkipLabel: "true"}}}
-	if err := f.operator(f.T, m.name).Apply(f.Context(), f.operator(f.T, m.name).Node(), skip, nil); err != nil {
-		f.Fatal(err)
-	}
+	assert.NilError(f, f.operator(f.T, m.name).Apply(f.Context(), f.operator(f.T, m.name).Node(), skip, nil))
 	s := m.until("the node left the upgrade", func(s shown) bool { return !s.Spec.Unschedulable && s.state() == "" })
 	if s.cause() != "" || m.loaded != "1" || !slices.Contains(f.pods(), "held") {
 		f.Errorf("the node is %+v with driver %s and the pods %v", s, m.loaded, f.pods())
@@ -269,8 +267,6 @@ func (f *fleet) testsACordonedNodeCountsForMaxUnavailable() {
 		f.Errorf("the cause is %q, want %q", s.cause(), want)
 	}
 	uncordon := []kube.Operation{{Op: "remove", Path: "/spec/unschedulable"}}
-	if err := f.operator(f.T, "any").Patch(f.Context(), f.operator(f.T, other.name).Node(), uncordon, nil); err != nil {
-		f.Fatal(err)
-	}
+	assert.NilError(f, f.operator(f.T, "any").Patch(f.Context(), f.operator(f.T, other.name).Node(), uncordon, nil))
 	m.reaches(upgrade.Done)
 }
