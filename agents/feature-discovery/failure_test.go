@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/gpu/simtest"
@@ -53,11 +54,11 @@ func TestLateDeviceNode(t *testing.T) {
 	t.Parallel()
 	n := simtest.New(t, "--gpus=2", "--model=l4")
 	device := filepath.Join(n.Root, "dev", "nvidia1")
-	must(t, os.Remove(device))
+	assert.NilError(t, os.Remove(device))
 	p := start(t, n)
 	p.has(map[string]string{"gpu.count": "1"})
 	p.Said("gpus are hidden from this process", "this process has no /dev/nvidia1")
-	must(t, unix.Mknod(device, unix.S_IFCHR|0o666, int(unix.Mkdev(195, 1))))
+	assert.NilError(t, unix.Mknod(device, unix.S_IFCHR|0o666, int(unix.Mkdev(195, 1))))
 	p.has(simulated(t, n))
 }
 
@@ -68,13 +69,13 @@ func TestAGPUThatNVMLShowsLate(t *testing.T) {
 	gpus, device := filepath.Join(n.Root, "proc", "driver", "nvidia", "gpus"), filepath.Join(n.Root, "dev", "nvidia1")
 	n.Run("plug", "--model=l4")
 	ids, err := os.ReadDir(gpus)
-	must(t, err)
+	assert.NilError(t, err)
 	added := filepath.Join(gpus, ids[len(ids)-1].Name())
 	kept := filepath.Join(t.TempDir(), "gpu")
-	must(t, os.CopyFS(kept, os.DirFS(added)))
+	assert.NilError(t, os.CopyFS(kept, os.DirFS(added)))
 	n.Run("unplug", "1")
-	must(t, os.CopyFS(added, os.DirFS(kept)))
-	must(t, unix.Mknod(device, unix.S_IFCHR|0o666, int(unix.Mkdev(195, 1))))
+	assert.NilError(t, os.CopyFS(added, os.DirFS(kept)))
+	assert.NilError(t, unix.Mknod(device, unix.S_IFCHR|0o666, int(unix.Mkdev(195, 1))))
 	p := start(t, n)
 	p.has(map[string]string{"gpu.count": "1"})
 	n.Run("plug", "--model=l4") // the files of the kernel stay the same
@@ -163,8 +164,8 @@ func TestHostileSurroundings(t *testing.T) {
 		"the folder is not there": {
 			spoil: func(t *testing.T, dir string) func() {
 				t.Helper()
-				must(t, os.Remove(dir))
-				return func() { must(t, os.Mkdir(dir, 0o755)) }
+				assert.NilError(t, os.Remove(dir))
+				return func() { assert.NilError(t, os.Mkdir(dir, 0o755)) }
 			},
 			want: []string{"write features file", "no such file or directory", "create or mount the folder"},
 		},
@@ -175,32 +176,32 @@ func TestHostileSurroundings(t *testing.T) {
 				if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "ro"); err != nil {
 					t.Skipf("needs a read-only file system: mount tmpfs: %v", err)
 				}
-				t.Cleanup(func() { must(t, unix.Unmount(dir, unix.MNT_DETACH)) })
-				return func() { must(t, unix.Mount("", dir, "", unix.MS_REMOUNT, "")) }
+				t.Cleanup(func() { assert.NilError(t, unix.Unmount(dir, unix.MNT_DETACH)) })
+				return func() { assert.NilError(t, unix.Mount("", dir, "", unix.MS_REMOUNT, "")) }
 			},
 			want: []string{"write features file", "read-only file system", "read-write"},
 		},
 		"the folder is a file": {
 			spoil: func(t *testing.T, dir string) func() {
 				t.Helper()
-				must(t, os.Remove(dir))
+				assert.NilError(t, os.Remove(dir))
 				write(t, dir, "")
-				return func() { must(t, os.Remove(dir)); must(t, os.Mkdir(dir, 0o755)) }
+				return func() { assert.NilError(t, os.Remove(dir)); assert.NilError(t, os.Mkdir(dir, 0o755)) }
 			},
 			want: []string{"features file", "not a directory", "must be a folder"},
 		},
 		"the file is a folder": {
 			spoil: func(t *testing.T, dir string) func() {
 				t.Helper()
-				must(t, os.Mkdir(filepath.Join(dir, "gfd"), 0o755))
-				return func() { must(t, os.Remove(filepath.Join(dir, "gfd"))) }
+				assert.NilError(t, os.Mkdir(filepath.Join(dir, "gfd"), 0o755))
+				return func() { assert.NilError(t, os.Remove(filepath.Join(dir, "gfd"))) }
 			},
 			want: []string{"write features file", "remove the folder at the path of the file"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "features.d")
-			must(t, os.Mkdir(dir, 0o755))
+			assert.NilError(t, os.Mkdir(dir, 0o755))
 			repair := tc.spoil(t, dir)
 			file := filepath.Join(dir, "gfd")
 			p := startWith(t, n, file)
@@ -230,7 +231,7 @@ func TestNoFileInItsPlace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "gfd")
-			must(t, place(file))
+			assert.NilError(t, place(file))
 			p := startWith(t, n, file)
 			agenttest.Poll(t, "a file", func() bool {
 				fi, err := os.Lstat(file)
@@ -242,10 +243,10 @@ func TestNoFileInItsPlace(t *testing.T) {
 	}
 	t.Run("a named pipe", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "gfd")
-		must(t, unix.Mkfifo(file, 0o600))
+		assert.NilError(t, unix.Mkfifo(file, 0o600))
 		p := startWith(t, n, file)
 		p.unready(file + ": it is a named pipe, not a regular file")
-		must(t, os.Remove(file))
+		assert.NilError(t, os.Remove(file))
 		p.has(simulated(t, n))
 		p.ready()
 	})
@@ -266,7 +267,7 @@ func TestEndures(t *testing.T) {
 	trouble := func(i int) {
 		p.Hangup(i)
 		if i%2 == 0 {
-			must(t, os.Remove(p.file))
+			assert.NilError(t, os.Remove(p.file))
 		} else {
 			write(t, p.file, fmt.Sprintf("nvidia.com/gpu.count=%d\n", i+7))
 		}
@@ -291,12 +292,5 @@ func TestEndures(t *testing.T) {
 	p.Falls("go_goroutines", routines)
 	if log := p.Log.String(); strings.Contains(log, "level=WARN") || strings.Contains(log, "level=ERROR") {
 		t.Error("the log has a warning, although all is as it should be")
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

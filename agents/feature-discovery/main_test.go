@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/gpu/simtest"
 )
@@ -144,9 +146,7 @@ func TestRestart(t *testing.T) {
 func stat(t *testing.T, path string) os.FileInfo {
 	t.Helper()
 	fi, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return fi
 }
 
@@ -190,9 +190,7 @@ func TestStdout(t *testing.T) {
 		if i > 0 {
 			n.Run("plug", "--model=l4")
 		}
-		if err := out.Wait(agenttest.Deadline(t), "nvidia.com/gpu.count="+count); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, out.Wait(agenttest.Deadline(t), "nvidia.com/gpu.count="+count))
 	}
 	p.Hangup(1)
 	p.Stop()
@@ -206,9 +204,7 @@ func TestOneshot(t *testing.T) {
 	n := simtest.New(t, "--gpus=2", "--model=h200")
 	cmd := agenttest.Command(t, n, "--oneshot", "--publish", "stdout", "--run-root", t.TempDir())
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	for name, value := range simulated(t, n) {
 		if line := "nvidia.com/" + name + "=" + value + "\n"; !strings.Contains(string(out), line) {
 			t.Errorf("want %q in:\n%s", line, out)
@@ -221,16 +217,12 @@ func TestOneshotOfSnapshot(t *testing.T) {
 	t.Parallel()
 	n := simtest.New(t, "--gpus=3", "--model=b200")
 	snapshot, err := agenttest.Command(t, n, "snapshot").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	path := filepath.Join(t.TempDir(), "snapshot.json")
 	write(t, path, string(snapshot))
 	labels := func(source string) string {
 		out, err := agenttest.Command(t, n, "--oneshot", "--publish", "stdout", "--no-timestamp", "--gpu-source", source, "--run-root", t.TempDir()).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		return string(out)
 	}
 	want, got := labels("nvml"), labels("file:"+path)

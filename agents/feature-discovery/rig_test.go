@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/gpu/simtest"
 )
@@ -142,9 +144,7 @@ func simulated(t *testing.T, n *simtest.Node) map[string]string {
 			MemoryBytes uint64 `json:"memoryBytes"`
 		} `json:"gpus"`
 	}
-	if err := json.Unmarshal(n.Run("show", "--json"), &shown); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, json.Unmarshal(n.Run("show", "--json"), &shown))
 	return map[string]string{
 		"gpu.product":              strings.ReplaceAll(shown.GPUs[0].Name, " ", "-"),
 		"gpu.count":                strconv.Itoa(len(shown.GPUs)),
@@ -156,7 +156,5 @@ func simulated(t *testing.T, n *simtest.Node) map[string]string {
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(path, []byte(text), 0o644))
 }

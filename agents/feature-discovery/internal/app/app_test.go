@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
 
 	"outrigger.dev/agents/feature-discovery/internal/app"
@@ -25,12 +26,8 @@ func run(t *testing.T, args ...string) (code int, out, errs string) {
 }
 
 func TestAppIsValid(t *testing.T) {
-	if err := agenttest.CheckApp(app.App("feature-discovery")); err != nil {
-		t.Error(err)
-	}
-	if err := agenttest.CheckHelp(app.App("feature-discovery")); err != nil {
-		t.Error(err)
-	}
+	assert.NilError(t, agenttest.CheckApp(app.App("feature-discovery")))
+	assert.NilError(t, agenttest.CheckHelp(app.App("feature-discovery")))
 }
 
 func TestHelp(t *testing.T) {
@@ -45,13 +42,9 @@ func TestHelp(t *testing.T) {
 func snapshot(t *testing.T, model gputest.Model, count int) string {
 	t.Helper()
 	data, err := json.Marshal(gputest.Node(model, count))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	path := filepath.Join(t.TempDir(), "snapshot.json")
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(path, data, 0o600))
 	return path
 }
 
@@ -59,9 +52,7 @@ func snapshot(t *testing.T, model gputest.Model, count int) string {
 func bare(t *testing.T) []string {
 	t.Helper()
 	machine := filepath.Join(t.TempDir(), "product_name")
-	if err := os.WriteFile(machine, []byte("DGX H100\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(machine, []byte("DGX H100\n"), 0o600))
 	return []string{"--oneshot", "--sys-root", t.TempDir(), "--machine-type-file", machine}
 }
 
@@ -121,9 +112,7 @@ func TestAMachineTypeFileThatCannotBeReadIsNamed(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	dir := t.TempDir()
 	pipe, none := filepath.Join(dir, "pipe"), filepath.Join(dir, "none")
-	if err := unix.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, unix.Mkfifo(pipe, 0o600))
 	for name, tc := range map[string]struct{ flag, want string }{
 		"a named pipe":          {"--machine-type-file=" + pipe, pipe + ": it is a named pipe"},
 		"a file that is absent": {"--machine-type-file=" + none, none + ": no such file"},

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/feature-discovery/internal/discovery"
 	"outrigger.dev/agents/feature-discovery/internal/ready"
 	"outrigger.dev/pkg/cause"
@@ -52,9 +54,7 @@ func TestNothingIsSaidBeforeTheFirstRefresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, answers := startSlow(t)
 		r.quiet(t)
-		if err := r.Unknown(); err == nil || !strings.Contains(err.Error(), "has not been read yet") {
-			t.Errorf("Unknown() = %v", err)
-		}
+		assert.ErrorContains(t, r.Unknown(), "has not been read yet")
 		close(answers)
 		check(t, r.published(t), ready.True, ready.GPUsReady, h100("8"))
 		if err := r.Unknown(); err != nil {
@@ -240,9 +240,7 @@ func TestADriverThatWasReplacedEndsTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(gputest.Node(gputest.H100, 8), nil)
 		r.source.SetError(fmt.Errorf("initialize NVML: %w: %w", gpu.ErrNoDriver, gpu.ErrDriverChanged))
-		if err := r.Run(t.Context()); !errors.Is(err, gpu.ErrDriverChanged) {
-			t.Errorf("Run() = %v, want %v", err, gpu.ErrDriverChanged)
-		}
+		assert.ErrorIs(t, r.Run(t.Context()), gpu.ErrDriverChanged)
 	})
 }
 
@@ -267,9 +265,7 @@ func TestFailOnInitErrorIsForTheStart(t *testing.T) {
 func TestOnce(t *testing.T) {
 	r := newRig(gputest.Node(gputest.H100, 8), nil)
 	labels, err := r.Once(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	checkLabels(t, labels, h100("8"))
 	r.source.SetDriver(false)
 	if labels, err := r.Once(t.Context()); !errors.Is(err, gpu.ErrNoDriver) || labels != nil {

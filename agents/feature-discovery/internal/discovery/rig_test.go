@@ -2,7 +2,6 @@ package discovery_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/feature-discovery/internal/discovery"
 	"outrigger.dev/agents/feature-discovery/internal/ready"
@@ -211,9 +211,7 @@ func (r *rig) unknown(t *testing.T, w nodestate.Desired, want error) {
 	if w.Labels != nil {
 		t.Errorf("labels %v, want that those stay which are there", w.Labels)
 	}
-	if err := r.Unknown(); !errors.Is(err, want) {
-		t.Errorf("Unknown() = %v, want %v", err, want)
-	}
+	assert.ErrorIs(t, r.Unknown(), want)
 }
 
 // product and count are labels of all nodes with GPUs.

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
@@ -248,9 +250,7 @@ func TestResourceConfig(t *testing.T) {
 	} {
 		t.Run(value, func(t *testing.T) {
 			c, err := config.Load(config.Explicit{"resource-config": {value}, "mig-strategy": {"mixed"}}, nil, "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			check(t, of(t, facts(tc.node, c)), tc.want, "")
 		})
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/feature-discovery/internal/label"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
@@ -54,9 +56,7 @@ func facts(n *gpu.Node, c config.Config) label.Facts {
 func load(t testing.TB, lines ...string) config.Config {
 	t.Helper()
 	c, err := config.Load(config.Explicit{}, []byte(strings.Join(lines, "\n")), "config.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return c
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/feature-discovery/internal/label"
 	"outrigger.dev/agents/feature-discovery/internal/machine"
@@ -35,9 +36,7 @@ var (
 func policyOf(t *testing.T, account string) policy {
 	t.Helper()
 	data, err := os.ReadFile(policies)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	for object := range strings.SplitSeq(string(data), "\n---\n") {
 		if !strings.Contains(object, "kind: ValidatingAdmissionPolicy\n") || !strings.Contains(object, ":"+account+"'") {
 			continue
@@ -116,15 +115,11 @@ func TestTheAdmissionPolicyKnowsTheLabelsOfPresence(t *testing.T) {
 func goldenKeys(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*.golden")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	found := map[string]bool{}
 	for _, file := range files {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		for line := range strings.Lines(string(data)) {
 			if key, _, ok := strings.Cut(strings.TrimLeft(line, "+- "), "="); ok && !strings.HasPrefix(key, "#") {
 				found[key] = true

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/feature-discovery/internal/machine"
 )
@@ -19,27 +20,21 @@ func root(t *testing.T, files map[string]string) string {
 	dir := t.TempDir()
 	for name, content := range files {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		err := error(nil)
 		if target, ok := strings.CutPrefix(content, "-> "); ok {
 			err = os.Symlink(target, path)
 		} else {
 			err = os.WriteFile(path, []byte(content), 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 	}
 	return dir
 }
 
 func TestReadSystem(t *testing.T) {
 	kernel, err := exec.CommandContext(t.Context(), "uname", "-r").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	const etc, lib = "etc/os-release", "usr/lib/os-release"
 	for name, c := range map[string]struct {
 		files map[string]string
@@ -99,9 +94,7 @@ func TestReadProduct(t *testing.T) {
 	dir := root(t, map[string]string{
 		"name": " NVIDIA DGX H100 \n", "empty": "\n", "long": strings.Repeat("x", 64<<10+1),
 	})
-	if err := unix.Mkfifo(dir+"/pipe", 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, unix.Mkfifo(dir+"/pipe", 0o600))
 	for path, want := range map[string]struct{ product, err string }{
 		dir + "/name":                      {product: "NVIDIA DGX H100"},
 		dir + "/empty":                     {},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/feature-discovery/internal/metrics"
 	"outrigger.dev/agents/feature-discovery/internal/ready"
@@ -31,13 +32,9 @@ func TestRecorder(t *testing.T) {
 	r.Configured(errors.New("config.yaml: line 3: unknown key"))
 
 	want, err := os.Open("testdata/served.prom")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	defer want.Close()
-	if err := testutil.CollectAndCompare(r, want); err != nil {
-		t.Error(err)
-	}
+	assert.NilError(t, testutil.CollectAndCompare(r, want))
 	problems, err := testutil.CollectAndLint(r)
 	if err != nil || len(problems) > 0 {
 		t.Errorf("problems %v, %v", problems, err)
@@ -71,13 +68,9 @@ func TestDesired(t *testing.T) {
 func samples(t *testing.T, c prometheus.Collector) string {
 	t.Helper()
 	reg := prometheus.NewPedanticRegistry()
-	if err := reg.Register(c); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, reg.Register(c))
 	families, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var lines []string
 	for _, f := range families {
 		for _, m := range f.GetMetric() {

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/feature-discovery/internal/machine"
 	"outrigger.dev/agents/feature-discovery/internal/presence"
@@ -154,9 +154,7 @@ func (r *rig) labelled(t *testing.T) {
 			t.Errorf("labels %v", labels)
 		}
 	}
-	if err := r.Ready(); err != nil {
-		t.Errorf("Ready() = %v", err)
-	}
+	assert.NilError(t, r.Ready())
 }
 
 // kept waits until all has settled, and checks that no labels were removed.
@@ -185,9 +183,7 @@ func (r *rig) removed(t *testing.T, tries int) {
 
 func (r *rig) notReady(t *testing.T, want string) {
 	t.Helper()
-	if err := r.Ready(); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("Ready() = %v, want %q", err, want)
-	}
+	assert.ErrorContains(t, r.Ready(), want)
 }
 
 func TestGPUsComeAndGo(t *testing.T) {
@@ -249,9 +245,7 @@ func TestARemovalThatFailsIsTriedAgain(t *testing.T) {
 		r.notReady(t, errAway.Error())
 		pass(t, time.Hour)
 		r.removed(t, 2)
-		if err := r.Ready(); err != nil {
-			t.Errorf("Ready() = %v", err)
-		}
+		assert.NilError(t, r.Ready())
 	})
 }
 
@@ -341,9 +335,7 @@ func TestANodeThatIsNotKeptEndsTheProcess(t *testing.T) {
 		r := start(t, gpus(1))
 		r.labelled(t)
 		r.node.ends <- errAway
-		if err := <-r.ended; !errors.Is(err, errAway) {
-			t.Errorf("Run() = %v, want %v", err, errAway)
-		}
+		assert.ErrorIs(t, <-r.ended, errAway)
 		r.ended <- nil
 	})
 }

@@ -5,9 +5,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
+
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/feature-discovery/internal/publish"
 )
@@ -35,9 +36,7 @@ func TestTheFileHeals(t *testing.T) {
 			return errors.Join(os.RemoveAll(filepath.Dir(path)), os.Mkdir(filepath.Dir(path), 0o755))
 		},
 	} {
-		if err := damage(); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, damage())
 		limit := time.After(5 * time.Minute)
 		for data := []byte(nil); string(data) != "a=1\n"; data, _ = os.ReadFile(path) {
 			select {
@@ -52,9 +51,7 @@ func TestTheFileHeals(t *testing.T) {
 // TestOnlyAFileIsWritten: a device at the path is neither replaced nor written to.
 func TestOnlyAFileIsWritten(t *testing.T) {
 	err := publish.File{Path: "/dev/full"}.Put(t.Context(), one)
-	if err == nil || !strings.Contains(err.Error(), "/dev/full: it is a device, not a regular file") {
-		t.Errorf("Put() = %v, want that it is a device", err)
-	}
+	assert.ErrorContains(t, err, "/dev/full: it is a device, not a regular file")
 	if info, err := os.Lstat("/dev/full"); err != nil || info.Mode()&os.ModeDevice == 0 {
 		t.Fatalf("/dev/full is no device any more: %v", err)
 	}

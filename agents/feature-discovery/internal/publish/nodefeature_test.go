@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/feature-discovery/internal/publish"
 	"outrigger.dev/pkg/agent/agenttest"
@@ -90,9 +91,7 @@ func TestNodeFeature(t *testing.T) {
 		t.Run(step.name, func(t *testing.T) {
 			f.Stamper, f.Pod = stamped(step.at), step.pod
 			before := s.Requests()["patch nodefeatures"]
-			if err := f.Put(t.Context(), step.labels); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, f.Put(t.Context(), step.labels))
 			if n := s.Requests()["patch nodefeatures"] - before; n != step.writes {
 				t.Errorf("%d writes, want %d", n, step.writes)
 			}
@@ -109,9 +108,7 @@ func TestNodeFeature(t *testing.T) {
 	}
 	t.Run("what is withdrawn goes with its pod", func(t *testing.T) {
 		f.Pod = pod
-		if err := f.Withdraw(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, f.Withdraw(t.Context()))
 		var is nodeFeature
 		s.Do(http.MethodGet, path, nil, &is)
 		if len(is.Spec.Labels) > 0 || !cmp.Equal(is.Metadata.OwnerReferences, []ownerReference{ofPod}) {
@@ -123,9 +120,7 @@ func TestNodeFeature(t *testing.T) {
 		f.Pod = "none"
 		before := s.Requests()["patch nodefeatures"]
 		err := f.Put(t.Context(), two)
-		if err == nil || err.Error() != `read the owners of pod default/none: the API server answers 404 Not Found: pods "none" not found` {
-			t.Errorf("Put() = %v", err)
-		}
+		assert.Error(t, err, `read the owners of pod default/none: the API server answers 404 Not Found: pods "none" not found`)
 		if s.Requests()["patch nodefeatures"] != before {
 			t.Error("it was written nevertheless")
 		}

@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
+
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/feature-discovery/internal/publish"
 )
@@ -20,22 +21,16 @@ func TestTheFileIsWrittenOnlyWhenItChanges(t *testing.T) {
 	put := func(now int64, labels map[string]string) string {
 		t.Helper()
 		f := publish.File{Stamper: stamped(now), Path: path}
-		if err := f.Put(t.Context(), labels); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, f.Put(t.Context(), labels))
 		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		return string(data)
 	}
 	first := put(1, map[string]string{"nvidia.com/gpu.count": "8", "a": "b"})
 	if want := "a=b\nnvidia.com/gfd.timestamp=1\nnvidia.com/gpu.count=8\n"; first != want {
 		t.Errorf("file %q, want %q", first, want)
 	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Chmod(path, 0o600))
 	if again := put(2, map[string]string{"nvidia.com/gpu.count": "8", "a": "b"}); again != first {
 		t.Errorf("the same labels again give %q, want what was there", again)
 	}
@@ -52,18 +47,14 @@ func TestTheFileIsWrittenOnlyWhenItChanges(t *testing.T) {
 
 func TestTheFilesFolderIsMissing(t *testing.T) {
 	f := publish.File{Path: filepath.Join(t.TempDir(), "none", "gfd")}
-	if err := f.Put(t.Context(), map[string]string{"a": "b"}); err == nil || !strings.Contains(err.Error(), "is the folder of Node Feature Discovery mounted?") {
-		t.Errorf("Put() = %v", err)
-	}
+	assert.ErrorContains(t, f.Put(t.Context(), map[string]string{"a": "b"}), "is the folder of Node Feature Discovery mounted?")
 }
 
 func TestTextPrintsEachSetOnce(t *testing.T) {
 	var out bytes.Buffer
 	p := &publish.Text{To: &out}
 	for _, value := range []string{"1", "1", "2"} {
-		if err := p.Put(t.Context(), map[string]string{"a": value}); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, p.Put(t.Context(), map[string]string{"a": value}))
 	}
 	if out.String() != "a=1\na=2\n" {
 		t.Errorf("printed %q", out.String())

@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"outrigger.dev/agents/feature-discovery/internal/ready"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestParseChain(t *testing.T) {
