@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/contract"
 )
@@ -37,9 +39,7 @@ func TestCommandsWaitForTheClaimOfAnotherProgram(t *testing.T) {
 			r.t = t
 			r.prints(restored, "restore", "-f", saved)
 			grant, err := lease.Claim(t.Context(), "mig-manager", "change of MIG layouts", time.Minute)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			defer grant.Release() //nolint:errcheck // it is released below
 			const claimed = "lease is claimed by mig-manager (change of MIG layouts)"
 			r.fails(3, claimed, append(args, "--lease-timeout=0s")...)
@@ -47,24 +47,16 @@ func TestCommandsWaitForTheClaimOfAnotherProgram(t *testing.T) {
 
 			cmd := agenttest.Command(t, r.Node, append(args, "--run-root", r.run, "--state-dir", r.state)...)
 			pipe, err := cmd.StderrPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
+			assert.NilError(t, cmd.Start())
 			log := bufio.NewReader(pipe)
 			first, err := log.ReadString('\n')
 			if err != nil || !strings.Contains(first, "waiting") || !strings.Contains(first, claimed) {
 				t.Errorf("the log begins with %q, %v", first, err)
 			}
-			if err := grant.Release(); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, grant.Release())
 			rest, _ := io.ReadAll(log)
-			if err := cmd.Wait(); err != nil {
-				t.Errorf("after the claim: %v\n%s", err, rest)
-			}
+			assert.NilError(t, cmd.Wait(), "after the claim\n%s", rest)
 		})
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/agent/agenttest"
 )
 
@@ -53,9 +55,7 @@ func TestWhatCannotBeDoneChangesNothing(t *testing.T) {
 		})
 	}
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, syscall.Mkfifo(pipe, 0o600))
 	r.fails(1, "it is a named pipe", "apply", "-f", pipe)
 	r.fails(1, "flag --snapshot (environment variable MIG_PARTED_SNAPSHOT): open /dev/zero: it is a device", "plan", "-f", defaults, "-c", "all-disabled", "--snapshot", "/dev/zero")
 	r.fails(2, "flag --config-file (environment variable MIG_PARTED_CONFIG_FILE): is missing", "apply")
@@ -69,9 +69,7 @@ func TestAnInstanceInUseIsNotTaken(t *testing.T) {
 	r := newRig(t, "h100-80", 2)
 	r.prints(applied, "apply", "-f", defaults, "-c", "all-balanced")
 	busy := exec.CommandContext(t.Context(), "sleep", "1000")
-	if err := busy.Start(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, busy.Start())
 	defer func() { _ = busy.Process.Kill(); _ = busy.Wait() }()
 	pid := strconv.Itoa(busy.Process.Pid)
 	r.Run("proc add", "--pid", pid, "--instance", "2/0", "1")
@@ -134,9 +132,7 @@ func noted(t *testing.T, fails string) (hooks, notes string) {
 		}
 		text += "  " + point + ":\n  - {command: /bin/sh, args: [-c, '" + command + "']}\n"
 	}
-	if err := os.WriteFile(hooks, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(hooks, []byte(text), 0o600))
 	return hooks, notes
 }
 
@@ -179,13 +175,9 @@ func TestASignalEndsTheHookAndTheApply(t *testing.T) {
 	r := newRig(t, "h100-80", 1)
 	hooks, notes := noted(t, "")
 	text, err := os.ReadFile(hooks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	text = bytes.Replace(text, []byte("  pre-apply-mode:\n"), []byte("  pre-apply-mode:\n  - {command: /bin/sh, args: [-c, echo waiting; sleep 1000]}\n"), 1)
-	if err := os.WriteFile(hooks, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(hooks, text, 0o600))
 	cmd := agenttest.Command(t, r.Node, "apply", "-f", defaults, "-c", "all-1g.10gb", "-k", hooks, "--run-root", r.run, "--state-dir", r.state)
 	p := agenttest.Start(t, cmd)
 	p.Said("line=waiting")

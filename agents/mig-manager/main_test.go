@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/gpu/simtest"
 )
@@ -40,9 +42,7 @@ func newRig(t *testing.T, model string, gpus int) rig {
 // as is the rig with the program under another name.
 func (r rig) as(name string) rig {
 	r.program = filepath.Join(r.t.TempDir(), name)
-	if err := os.Symlink(os.Args[0], r.program); err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, os.Symlink(os.Args[0], r.program))
 	return r
 }
 
@@ -124,9 +124,7 @@ func (r rig) config(items ...string) string {
 	for _, i := range items {
 		text += "  - {" + i + "}\n"
 	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 

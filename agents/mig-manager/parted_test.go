@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gotest.tools/v3/assert"
 )
 
 // exported is what export prints of GPUs that all have these devices.
@@ -69,9 +71,7 @@ func TestAllDefaultConfigs(t *testing.T) {
 			generated := filepath.Join(t.TempDir(), "generated.yaml")
 			r.prints("", "generate-config", "-f", generated)
 			data, err := os.ReadFile(generated)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			names := 0
 			for line := range strings.Lines(string(data)) {
 				name, is := strings.CutPrefix(line, "  all-")

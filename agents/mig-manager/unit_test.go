@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/mig-manager/internal/systemdtest"
 	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/gpu/simtest"
@@ -32,9 +34,7 @@ func newHost(t *testing.T, model string) *host {
 	h := &host{systemdtest.New(t, filepath.Join(n.Bin, "gpu-sim"), "exec", "--root="+n.Root, "--"), n, t, t.TempDir(), ""}
 	for _, unit := range []string{migUnit, "nvidia-gpu-reset.target"} {
 		text, err := os.ReadFile("packaging/" + unit)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		h.Unit(unit, string(text))
 	}
 	h.program(migUnit)
@@ -189,9 +189,7 @@ func TestBootGoesOn(t *testing.T) {
 		{"/none", "{devices: all, mig-enabled: false}", "flag --hooks-file (environment variable MIG_PARTED_HOOKS_FILE): lstat /none: no such file or directory"},
 	} {
 		text := "version: v1\nmig-configs: {a: [" + tc.config + "]}\n"
-		if err := os.WriteFile(filepath.Join(h.conf, "config.yaml"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.WriteFile(filepath.Join(h.conf, "config.yaml"), []byte(text), 0o600))
 		h.set("MIG_PARTED_SELECTED_CONFIG=a", "MIG_PARTED_HOOKS_FILE="+tc.hooks)
 		h.again()
 		h.failed(tc.want)
@@ -205,9 +203,7 @@ func TestBootGoesOn(t *testing.T) {
 // again starts the unit again, which fails.
 func (h *host) again() {
 	h.t.Helper()
-	if err := os.Remove(filepath.Join(h.Root(), "run/log-"+migUnit)); err != nil {
-		h.t.Fatal(err)
-	}
+	assert.NilError(h.t, os.Remove(filepath.Join(h.Root(), "run/log-"+migUnit)))
 	h.Must("systemctl", "daemon-reload")
 	if out, err := h.Run("systemctl", "restart", migUnit); err == nil {
 		h.t.Errorf("the unit did not fail: %s\n%s", out, h.Log(migUnit))
@@ -228,12 +224,8 @@ func (h *host) failed(why string) {
 func TestHooksOfAHost(t *testing.T) {
 	h := newHost(t, "h100-80")
 	text, err := os.ReadFile("packaging/hooks.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(h.conf, "hooks.yaml"), text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
+	assert.NilError(t, os.WriteFile(filepath.Join(h.conf, "hooks.yaml"), text, 0o600))
 	const dcgm = "nvidia-dcgm.service"
 	h.Unit(dcgm, "[Unit]\nWants=nvidia-gpu-reset.target\nAfter=nvidia-gpu-reset.target\n[Service]\nExecStart=/bin/sleep 1000\nExecStartPre=/bin/sh -c 'echo start >>/run/dcgm'\nExecStopPost=/bin/sh -c 'echo stop >>/run/dcgm'\n"+
 		"[Install]\nWantedBy=multi-user.target\n")

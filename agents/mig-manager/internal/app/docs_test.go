@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/mig-manager/internal/app"
 	"outrigger.dev/agents/mig-manager/internal/boards"
 	"outrigger.dev/pkg/agent/agenttest"
@@ -53,8 +55,6 @@ func TestBoardsAreDocumented(t *testing.T) {
 func documentation(t *testing.T) string {
 	t.Helper()
 	data, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return string(data)
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/agent"
 )
 
@@ -18,13 +20,9 @@ func TestLoadedAs(t *testing.T) {
 	}
 	write := func(version string) {
 		t.Helper()
-		if err := os.MkdirAll(filepath.Join(host.ProcRoot, "driver/nvidia"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.MkdirAll(filepath.Join(host.ProcRoot, "driver/nvidia"), 0o755))
 		text := "NVRM version: NVIDIA UNIX x86_64 Kernel Module  " + version + "  Wed Oct 22 19:29:53 UTC 2025\n"
-		if err := os.WriteFile(filepath.Join(host.ProcRoot, "driver/nvidia/version"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.WriteFile(filepath.Join(host.ProcRoot, "driver/nvidia/version"), []byte(text), 0o600))
 	}
 	write("580.95.05")
 	bare := loadedAs(host)
@@ -37,9 +35,7 @@ func TestLoadedAs(t *testing.T) {
 		if err := os.Rename(module, module+"-before"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			t.Fatal(err)
 		}
-		if err := os.MkdirAll(module, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.MkdirAll(module, 0o755))
 		return loadedAs(host)
 	}
 	first := load()

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/mig-manager/internal/clients"
 	"outrigger.dev/agents/mig-manager/internal/manager"
 	"outrigger.dev/pkg/agent/driver"
@@ -18,18 +20,14 @@ import (
 func TestUnitsThatStayedStopped(t *testing.T) {
 	dir := t.TempDir()
 	boot := filepath.Join(dir, "boot_id")
-	if err := os.WriteFile(boot, []byte("6f1c\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(boot, []byte("6f1c\n"), 0o600))
 	r := &running{settings: &settings{stateDir: dir}, driver: &driver.Driver{Contract: contract.Dir{Root: dir, BootIDFile: boot}}, log: slog.New(slog.DiscardHandler)}
 	var cfg manager.Config
 	if err := r.hostUnits(clients.Systemd{}, &cfg); err != nil || cfg.Units != nil {
 		t.Fatalf("hostUnits() = %v, %v, want no units without flags", cfg.Units, err)
 	}
 	const left = `{"bootID": "6f1c", "stopped": ["nvsm.service"]}`
-	if err := os.WriteFile(filepath.Join(dir, "clients.json"), []byte(left), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(filepath.Join(dir, "clients.json"), []byte(left), 0o600))
 	if err := r.hostUnits(clients.Systemd{}, &cfg); err != nil || cfg.Units == nil {
 		t.Fatalf("hostUnits() = %v, %v, want those that are to be started", cfg.Units, err)
 	}

@@ -3,6 +3,8 @@ package apply_test
 import (
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/mig-manager/internal/apply"
 )
 
@@ -19,9 +21,7 @@ func TestApply(t *testing.T) {
 	}
 	var res apply.Result
 	n := r.calls(func() { res, err = r.a.Apply(t.Context(), req) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Logf("%d calls of NVML for 2 GPUs", n)
 	expect(t, "outcomes", outcomes(res), []apply.Outcome{apply.Applied, apply.Applied})
 	t.Log(r.state())

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/agents/mig-manager/internal/plan"
 	"outrigger.dev/pkg/gpu"
@@ -158,9 +160,7 @@ func TestWhatCannotBeRolledBackIsRecoveredLater(t *testing.T) {
 			before, req := r.state(), r.ask(map[int]string{0: "3g.40gb 4g.40gb"})
 			r.run("set nvmlDeviceCreateGpuInstanceWithPlacement.return=999")
 			res, err := r.a.Apply(t.Context(), req)
-			if err == nil || !strings.Contains(err.Error(), "the rollback failed") {
-				t.Errorf("Apply() = %v", err)
-			}
+			assert.ErrorContains(t, err, "the rollback failed")
 			expect(t, "outcomes", outcomes(res), []apply.Outcome{apply.Unfinished})
 			r.run("set nvmlDeviceCreateGpuInstanceWithPlacement.return=0")
 			if !forward {
@@ -193,9 +193,7 @@ func TestARollbackWaitsForWhatPasses(t *testing.T) {
 			r.run("mig create 0 3g.40gb@4 2g.20gb@0")
 			req := r.ask(map[int]string{0: "3g.40gb 4g.40gb"})
 			a, err := apply.New(apply.Config{Session: r.session, StateDir: filepath.Join(r.dir, "state"), Reset: r, Patience: c.patience})
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer time.AfterFunc(c.stops, cancel).Stop()
 			r.run("set nvmlDeviceCreateGpuInstanceWithPlacement.return=999")
@@ -252,13 +250,9 @@ func TestWithoutAJournalNothingIsTouched(t *testing.T) {
 	r := newRig(t, "--gpus=1", "--model=h100-80")
 	before := r.state()
 	// A file where the folder should be: as on a full disk, the journal cannot be written.
-	if err := os.WriteFile(filepath.Join(r.dir, "state"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(filepath.Join(r.dir, "state"), nil, 0o600))
 	_, err := r.a.Apply(t.Context(), r.ask(map[int]string{0: "3g.40gb"}))
-	if err == nil || !strings.Contains(err.Error(), "journal") {
-		t.Fatalf("Apply() = %v", err)
-	}
+	assert.ErrorContains(t, err, "journal")
 	expect(t, "states", r.state(), before)
 }
 
@@ -266,12 +260,8 @@ func TestAGarbledJournalIsMovedAside(t *testing.T) {
 	r := newRig(t, "--gpus=1", "--model=h100-80")
 	path := filepath.Join(r.dir, "state", "journal.json")
 	for _, text := range []string{"{", `{"version":7}`, `{"version":1,"gpus":[{"uuid":""}]}`, "\x00\x00"} {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		assert.NilError(t, os.WriteFile(path, []byte(text), 0o600))
 		if res, err := r.a.Recover(t.Context(), apply.Request{}); err != nil || len(res.GPUs) > 0 {
 			t.Errorf("%q: Recover() = %+v, %v", text, res, err)
 		}
@@ -308,15 +298,11 @@ func TestTheLeaseOfAnother(t *testing.T) {
 	req, before := r.ask(map[int]string{0: "3g.40gb"}), r.state()
 	r.idle()
 	grant, err := lease(r.dir).Claim(t.Context(), "driver-loader", "a new driver", limit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if _, err := r.a.Apply(t.Context(), req); err == nil || !strings.Contains(err.Error(), "driver-loader (a new driver)") {
 		t.Errorf("Apply() = %v", err)
 	}
-	if err := grant.Release(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, grant.Release())
 	r.untouched(before)
 	if _, err := r.a.Apply(t.Context(), req); err != nil {
 		t.Error(err)

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/mig-manager/internal/apply"
 )
 
@@ -24,9 +26,7 @@ func writes(calls map[string]int) (changes, total int) {
 func TestADecisionObservesOnce(t *testing.T) {
 	r := newRig(t, "--gpus=4", "--model=h100-80")
 	seen, err := r.a.Observe(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	plan := func(want map[int]string) (p apply.Plan) {
 		t.Helper()
 		req := apply.Request{Seen: seen, Desired: desired(t, seen.GPUs(), want)}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/pkg/devnode"
 )
@@ -23,9 +25,7 @@ func TestDeviceNodesAreMade(t *testing.T) {
 		Session: r.session, StateDir: filepath.Join(r.dir, "state"), Reset: r, Limit: limit, Sys: filepath.Join(r.node.Root, "sys"),
 		Devices: devnode.Config{Proc: filepath.Join(r.node.Root, "proc"), Dev: dev},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	// The /proc of the node shows what this process has changed after the next command of gpu-sim.
 	for _, layout := range []string{"3g.40gb", "3g.40gb 1g.10gb"} {
 		if _, err := a.Apply(t.Context(), r.ask(map[int]string{0: layout})); err != nil {
@@ -36,13 +36,9 @@ func TestDeviceNodesAreMade(t *testing.T) {
 		}
 	}
 	made, err := filepath.Glob(filepath.Join(dev, "nvidia-caps", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	wanted, err := devnode.Driver(filepath.Join(r.node.Root, "proc")).GPUs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	caps := 0
 	for _, n := range wanted {
 		if filepath.Dir(n.Name) == "nvidia-caps" {
@@ -66,18 +62,14 @@ func TestDeviceNodesNeedNoOtherModule(t *testing.T) {
 	r := newRig(t, "--gpus=1", "--model=h100-80")
 	proc, dev := t.TempDir(), t.TempDir()
 	devices := "Character devices:\n195 nvidia\n508 nvidia-caps\n"
-	if err := errors.Join(os.WriteFile(filepath.Join(proc, "devices"), []byte(devices), 0o600),
-		os.Symlink(filepath.Join(r.node.Root, "proc", "driver"), filepath.Join(proc, "driver"))); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, errors.Join(os.WriteFile(filepath.Join(proc, "devices"), []byte(devices), 0o600),
+		os.Symlink(filepath.Join(r.node.Root, "proc", "driver"), filepath.Join(proc, "driver"))))
 	a, err := apply.New(apply.Config{
 		Session: r.session, StateDir: filepath.Join(r.dir, "state"), Reset: r, Limit: limit, Sys: filepath.Join(r.node.Root, "sys"),
 		Devices: devnode.Config{Proc: proc, Dev: dev},
 		Log:     slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if _, err := a.Apply(t.Context(), r.ask(map[int]string{0: "3g.40gb"})); err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
 )
@@ -13,9 +15,7 @@ func TestExactLayouts(t *testing.T) {
 	id := r.gpus()[0].UUID
 	at := func(profile string, start, size int, compute ...mig.Compute) mig.Instance {
 		p, err := gpu.ParseProfile(profile)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		return mig.Instance{Profile: p, Placement: gpu.Placement{Start: start, Size: size}, Compute: compute}
 	}
 	part := func(slices, start int) mig.Compute {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
@@ -152,9 +154,7 @@ func alone(t *testing.T, f func(t *testing.T, s scenario)) {
 			cmd.Env = append(os.Environ(), scenarioKey+"="+name)
 			out, err := cmd.CombinedOutput()
 			t.Logf("%s", out)
-			if err != nil {
-				t.Error(err)
-			}
+			assert.NilError(t, err)
 		})
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gotest.tools/v3/assert"
 )
 
 func TestLoadRemovesLeftovers(t *testing.T) {
@@ -17,16 +19,12 @@ func TestLoadRemovesLeftovers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := store(t.TempDir())
 			left := filepath.Join(string(s), ".journal.json.tmp-1")
-			if err := os.WriteFile(left, []byte("{"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, os.WriteFile(left, []byte("{"), 0o600))
 			if err := os.Chtimes(left, time.Time{}, time.Now().Add(-time.Hour)); err != nil { // an old one: a young one may be in use
 				t.Fatal(err)
 			}
 			if journal != "" {
-				if err := os.WriteFile(s.path(), []byte(journal), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				assert.NilError(t, os.WriteFile(s.path(), []byte(journal), 0o600))
 			}
 			if _, err := s.load(); err != nil {
 				t.Error(err)

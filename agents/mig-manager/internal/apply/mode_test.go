@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/mig-manager/internal/apply"
 )
 
@@ -36,9 +38,7 @@ func TestAResetThatDoesNotHelpNeedsAReboot(t *testing.T) {
 			r.idle()
 			r.run("reboot")
 			res, err = r.a.Recover(t.Context(), req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			expect(t, "outcomes", outcomes(res), []apply.Outcome{apply.Applied})
 			expect(t, "states", r.state(), []string{"true true 2g.12gb@2:2/2@0"})
 		})
@@ -59,9 +59,7 @@ func TestSkipReset(t *testing.T) {
 	req := r.ask(map[int]string{0: "2g.12gb"})
 	req.SkipReset = true
 	res, err := r.a.Apply(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	expect(t, "outcomes", outcomes(res), []apply.Outcome{apply.Pending})
 	r.untouched([]string{"false true"})
 	// What is pending is taken back without a reset.
@@ -78,9 +76,7 @@ func TestModeOnly(t *testing.T) {
 	req := r.ask(map[int]string{0: "7g.80gb", 1: "7g.80gb"})
 	req.ModeOnly = true
 	res, err := r.a.Apply(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	expect(t, "outcomes", outcomes(res), []apply.Outcome{apply.Unchanged, apply.Applied})
 	r.untouched([]string{"true true 2g.20gb@2:2/2@0", "true true"})
 }
@@ -100,9 +96,7 @@ func TestAFabricIsResetTogether(t *testing.T) {
 	r.untouched(before)
 	r.run("proc end 2 %d", os.Getpid())
 	res, err := r.a.Apply(t.Context(), r.ask(map[int]string{0: "7g.80gb"}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	expect(t, "outcomes", outcomes(res), []apply.Outcome{apply.Applied, apply.Applied, apply.Applied})
 	r.untouched([]string{"true true 7g.80gb@0:8/7@0", before[1], before[2]})
 	if got := strings.Count(r.run("show --json"), `"resets": 1`); got != 2 { // GPU 1 was reset twice
@@ -181,9 +175,7 @@ func TestAModeIsPendingWhileTheGPUIsOpen(t *testing.T) {
 	req := r.ask(map[int]string{0: "2g.12gb"})
 	req.SkipReset = true
 	res, err := r.a.Apply(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	expect(t, "outcomes", outcomes(res), []apply.Outcome{apply.Pending})
 	r.untouched([]string{"false true"})
 }
@@ -201,9 +193,7 @@ func TestNothingIsChangedAfterTheLimit(t *testing.T) {
 			return nil
 		}),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	res, err := a.Apply(t.Context(), req)
 	r.run("set latency=0s")
 	if err == nil {
@@ -226,9 +216,7 @@ func TestHoldersAreAskedForRightBefore(t *testing.T) {
 	r.run("set nvmlDeviceGetComputeRunningProcesses_v3.return=999@6")
 	r.node.Calls()
 	res, err := r.a.Apply(t.Context(), req)
-	if err == nil || !strings.Contains(err.Error(), "list processes") {
-		t.Errorf("Apply() = %v", err)
-	}
+	assert.ErrorContains(t, err, "list processes")
 	expect(t, "outcomes", outcomes(res), []apply.Outcome{apply.Applied, apply.RolledBack})
 	if n := r.node.Calls()["nvmlDeviceSetMigMode"]; n != 1 {
 		t.Errorf("the mode was set %d times, want that of GPU 0 only", n)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/pkg/procowner"
 )
@@ -19,9 +21,7 @@ func TestWhatTheDriverDoesNotListIsNamed(t *testing.T) {
 	const usual = "usually nvidia-persistenced, nv-hostengine of DCGM or an X server of the host has it open"
 	daemon := []string{"process 812 (nvidia-persiste) of nvidia-persistenced.service has it open"}
 	other := filepath.Join(t.TempDir(), "nvidia0")
-	if err := os.Symlink("/dev/null", other); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Symlink("/dev/null", other))
 	for name, c := range map[string]struct {
 		// open is what process 812 has open, and mapped what it has in its memory.
 		open, mapped, modules string
@@ -46,17 +46,13 @@ func TestWhatTheDriverDoesNotListIsNamed(t *testing.T) {
 				"813/comm": "this process\n",
 			} {
 				path := filepath.Join(proc, file)
-				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)); err != nil {
-					t.Fatal(err)
-				}
+				assert.NilError(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)))
 			}
 			for link, target := range map[string]string{
 				"812/fd/0": "/dev/zero", "812/fd/7": c.open, "812/map_files/500000-501000": c.mapped, "813/fd/7": "/dev/null", "self": "813",
 			} {
 				link = filepath.Join(proc, link)
-				if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
-					t.Fatal(err)
-				}
+				assert.NilError(t, os.MkdirAll(filepath.Dir(link), 0o755))
 				if err := os.Symlink(target, link); err != nil && target != "" {
 					t.Fatal(err)
 				}
@@ -65,9 +61,7 @@ func TestWhatTheDriverDoesNotListIsNamed(t *testing.T) {
 				Session: r.session, StateDir: filepath.Join(r.dir, "state"), Patience: 1, Processes: apply.Processes{Root: procowner.Root{Proc: proc}},
 				Reset: resetFunc(func() error { return apply.ErrBusy }),
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			_, err = a.Apply(context.WithoutCancel(t.Context()), r.ask(map[int]string{0: "2g.12gb"}))
 			if err == nil {
 				t.Fatal("a GPU that is busy was reset")

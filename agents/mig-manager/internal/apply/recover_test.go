@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
@@ -34,14 +36,10 @@ func TestAGPUThatIsGoneIsForgotten(t *testing.T) {
 	r, req := waiting(t, "2g.12gb", "--gpus=1", "--model=a30")
 	path := filepath.Join(r.dir, "state", "journal.json")
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	id := r.gpus()[0].UUID
 	other := "GPU-ffffffff" + string(id)[len("GPU-ffffffff"):]
-	if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(data), string(id), other)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(path, []byte(strings.ReplaceAll(string(data), string(id), other)), 0o644))
 	if _, err := r.a.Recover(t.Context(), req); err != nil {
 		t.Error(err)
 	}
@@ -57,21 +55,15 @@ func TestAGPUThatIsNotVisibleIsKept(t *testing.T) {
 	r, req := waiting(t, "2g.12gb", "--gpus=2", "--model=a30")
 	id, path := r.gpus()[0].UUID, filepath.Join(r.dir, "state", "journal.json")
 	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	log := &strings.Builder{}
 	a, err := apply.New(apply.Config{
 		Session: r.session, StateDir: filepath.Dir(path), Reset: r, Sys: filepath.Join(r.node.Root, "sys"), Log: slog.New(slog.NewTextHandler(log, nil)),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	r.idle()
 	node := filepath.Join(r.node.Root, "dev", "nvidia0")
-	if err := os.Rename(node, node+".hidden"); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Rename(node, node+".hidden"))
 	if gpus := r.gpus(); len(gpus) != 1 || gpus[0].UUID == id {
 		t.Fatalf("GPUs: %+v", gpus)
 	}
@@ -86,9 +78,7 @@ func TestAGPUThatIsNotVisibleIsKept(t *testing.T) {
 		t.Errorf("the journal was %s, and is %s (%v)", before, after, err)
 	}
 	r.idle()
-	if err := os.Rename(node+".hidden", node); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Rename(node+".hidden", node))
 	if _, err := a.Recover(t.Context(), req); err != nil {
 		t.Error(err)
 	}
@@ -124,9 +114,7 @@ func TestARecoveryThatCannotBeginDoesNotClaimTheLease(t *testing.T) {
 	r, _ := waiting(t, "2g.12gb", "--gpus=1", "--model=a30")
 	r.run("lose --how=calls 0")
 	share, err := lease(r.dir).Share() // a claim waits for it
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	defer share.Release()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
@@ -163,18 +151,14 @@ func (r *rig) interrupted(before, goal mig.State) {
 		"desired": mig.Desired{Enabled: goal.Enabled, Devices: goal.Layout.Devices()},
 	}}})
 	dir := filepath.Join(r.dir, "state")
-	if err := errors.Join(err, os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "journal.json"), text, 0o600)); err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, errors.Join(err, os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "journal.json"), text, 0o600)))
 }
 
 // A change of the mode that was interrupted is ended once nothing uses the GPU: neither a process on
 // the whole of it, nor a container to which it is allocated and that has no process yet.
 func TestARecoveryOfTheModeWaitsForTheUsersOfTheGPU(t *testing.T) {
 	whole, err := gpu.ParseProfile("7g.80gb")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	divided := mig.State{Enabled: true, Pending: true, Layout: mig.Layout{{
 		Profile: whole, Placement: gpu.Placement{Size: 8}, Compute: []mig.Compute{{Slices: 7, Placement: gpu.Placement{Size: 7}}},
 	}}}

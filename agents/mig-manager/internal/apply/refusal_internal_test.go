@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/mig-manager/internal/plan"
 	"outrigger.dev/pkg/gpu/mig"
 )
@@ -21,9 +23,7 @@ func TestRefusals(t *testing.T) {
 	const want = "plan MIG layout of GPUs 0, 2: fit no devices on one GPU: wherever they start, two of them overlap\n" +
 		"plan MIG layout of GPU 1 (GPU-1): it is lost"
 	err := r.err()
-	if err == nil || err.Error() != want {
-		t.Errorf("error:\n%v\nwant:\n%s", err, want)
-	}
+	assert.Error(t, err, want)
 	if of := (*plan.Infeasible)(nil); !errors.As(err, &of) {
 		t.Error("the error does not wrap the reason")
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/pkg/contract"
@@ -67,9 +68,7 @@ func newRig(t testing.TB, args ...string) *rig {
 	t.Setenv("APPLY_TEST_ROOT", r.node.Root)
 	t.Setenv("APPLY_TEST_BIN", r.node.Bin)
 	t.Setenv("APPLY_TEST_DIR", r.dir)
-	if err := os.Mkdir(filepath.Join(r.dir, "run"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Mkdir(filepath.Join(r.dir, "run"), 0o755))
 	r.batch()
 	var err error
 	if r.session, err = openSession(); err != nil {
@@ -114,9 +113,7 @@ func train(gpuInstance, computeInstance uint32) mig.Holder {
 // idle shuts NVML down in this process.
 func (r *rig) idle() {
 	r.t.Helper()
-	if err := r.session.Close(); err != nil {
-		r.t.Error(err)
-	}
+	assert.NilError(r.t, r.session.Close())
 }
 
 // with returns an Applier of the node with another Resetter. go-nvml admits one session in a
@@ -124,9 +121,7 @@ func (r *rig) idle() {
 func (r *rig) with(reset apply.Resetter) *apply.Applier {
 	r.t.Helper()
 	a, err := applier(r.session, reset, apply.Config{Containers: r.containers, Log: slog.New(slog.NewTextHandler(r.log, nil))})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, err)
 	return a
 }
 
@@ -135,17 +130,11 @@ func (r *rig) batch() {
 	cmd := exec.CommandContext(context.WithoutCancel(r.t.Context()), filepath.Join(r.node.Bin, "gpu-sim"), "batch")
 	cmd.Env = append(os.Environ(), "GPU_SIM_ROOT="+r.node.Root)
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, err)
 	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, cmd.Start())
 	r.sim, r.answer = in, bufio.NewScanner(out)
 	r.t.Cleanup(func() {
 		if err := errors.Join(in.Close(), cmd.Wait()); err != nil {
@@ -158,9 +147,7 @@ func (r *rig) batch() {
 func (r *rig) run(format string, args ...any) string {
 	r.t.Helper()
 	out, err := r.try(format, args...)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, err)
 	return out
 }
 
@@ -196,9 +183,7 @@ func (r *rig) Reset(_ context.Context, gpus []mig.GPU) error {
 func (r *rig) gpus() []mig.GPU {
 	r.t.Helper()
 	gpus, err := r.a.GPUs(r.t.Context())
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, err)
 	return gpus
 }
 
@@ -243,9 +228,7 @@ func desired(t testing.TB, gpus []mig.GPU, want map[int]string) map[gpu.UUID]mig
 		d := mig.Desired{Enabled: text != "off", Devices: map[gpu.Profile]int{}}
 		for name := range strings.FieldsSeq(strings.Replace(text, "off", "", 1)) {
 			p, err := gpu.ParseProfile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			d.Devices[p]++
 		}
 		out[g.UUID] = d

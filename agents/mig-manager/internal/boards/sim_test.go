@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/mig-manager/internal/boards"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
@@ -68,9 +70,7 @@ func TestAsSimulated(t *testing.T) {
 				return
 			}
 			var list []simProfile
-			if err := json.Unmarshal(node.Run("mig profiles", "--json", "0"), &list); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, json.Unmarshal(node.Run("mig profiles", "--json", "0"), &list))
 			if len(list) != len(product.Board.Profiles) {
 				t.Fatalf("the simulator has %d profiles, the table has %d", len(list), len(product.Board.Profiles))
 			}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/mig-manager/internal/clients"
 	"outrigger.dev/agents/mig-manager/internal/systemdtest"
@@ -102,9 +103,7 @@ func (r *rig) jobs() []string {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		r.t.Fatal(err)
 	}
-	if err := os.RemoveAll(path); err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, os.RemoveAll(path))
 	var jobs []string
 	for line := range strings.Lines(string(data)) {
 		jobs = append(jobs, strings.TrimSpace(line))
@@ -114,16 +113,12 @@ func (r *rig) jobs() []string {
 
 func (r *rig) stop() {
 	r.t.Helper()
-	if err := clients.New(r.cfg).Stop(r.t.Context()); err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, clients.New(r.cfg).Stop(r.t.Context()))
 }
 
 func (r *rig) start() {
 	r.t.Helper()
-	if err := clients.New(r.cfg).Start(r.t.Context()); err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, clients.New(r.cfg).Start(r.t.Context()))
 	if _, err := os.Lstat(r.cfg.Journal); err == nil {
 		r.t.Error("the journal is left")
 	}
@@ -224,9 +219,7 @@ func TestUnitThatDoesNotStop(t *testing.T) {
 	go func() { stopped <- clients.New(r.cfg).Stop(ctx) }()
 	r.until("deactivating", "stuck.service")
 	end(errors.New("not in 30s"))
-	if err := <-stopped; err == nil || err.Error() != "stop stuck.service on the host: systemd does not end the job: not in 30s: see systemctl status on the host" {
-		t.Errorf("Stop() = %v", err)
-	}
+	assert.Error(t, <-stopped, "stop stuck.service on the host: systemd does not end the job: not in 30s: see systemctl status on the host")
 	r.start()
 	r.are("active", "nvsm.service", "stuck.service")
 }
@@ -244,21 +237,15 @@ func TestUnitThatDoesNotStartIsTriedAgain(t *testing.T) {
 	r := newRig(t, map[string]string{"dcgm.service": runs, "nvsm.service": runs + "Type=oneshot\nRemainAfterExit=yes\nExecStart=\nExecStart=/bin/test ! -e /run/broken\n"}, "nvsm.service", "dcgm.service")
 	r.stop()
 	broken := filepath.Join(r.Root(), "run/broken")
-	if err := os.WriteFile(broken, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(broken, nil, 0o600))
 	c := clients.New(r.cfg)
 	err := c.Start(t.Context())
-	if err == nil || err.Error() != `start nvsm.service on the host: the job of systemd ended with "failed": see systemctl status on the host` {
-		t.Errorf("Start() = %v", err)
-	}
+	assert.Error(t, err, `start nvsm.service on the host: the job of systemd ended with "failed": see systemctl status on the host`)
 	r.are("active", "dcgm.service")
 	if got, err := c.Stopped(); err != nil || len(got) != 1 || got[0] != "nvsm.service" {
 		t.Errorf("Stopped() = %v, %v", got, err)
 	}
-	if err := os.Remove(broken); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Remove(broken))
 	r.start()
 	r.are("active", "nvsm.service")
 }
@@ -303,13 +290,9 @@ func TestAnotherProcessStartsThem(t *testing.T) {
 	}, "nvsm.service", "slow.service", "api.service")
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), socketKey+"="+r.cfg.Host.Socket, journalKey+"="+r.cfg.Journal)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, cmd.Start())
 	r.until("deactivating", "slow.service")
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	r.are("inactive", "nvsm.service", "api.service")
 	r.start()
@@ -322,25 +305,19 @@ func TestBootStartsThem(t *testing.T) {
 	r.stop()
 	r.jobs()
 	r.cfg.BootID = "boot-2"
-	if err := clients.New(r.cfg).Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, clients.New(r.cfg).Start(t.Context()))
 	r.want()
 }
 
 // TestReboot has a target that reboots nothing.
 func TestReboot(t *testing.T) {
 	r := newRig(t, map[string]string{"reboot.target": "[Unit]\nRequires=marker.service\nAfter=marker.service\n", "marker.service": runs})
-	if err := r.cfg.Host.Reboot(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, r.cfg.Host.Reboot(t.Context()))
 	r.until("active", "reboot.target")
 	r.want("start marker.service")
 }
 
 func TestNoBus(t *testing.T) {
 	cfg := clients.Config{Host: clients.Systemd{Socket: filepath.Join(t.TempDir(), "bus")}, Units: []string{"nvsm.service"}, Journal: filepath.Join(t.TempDir(), "j"), Log: slog.New(slog.DiscardHandler)}
-	if err := clients.New(cfg).Stop(t.Context()); err == nil || !strings.Contains(err.Error(), "/run/dbus") {
-		t.Errorf("Stop() = %v, want the fix", err)
-	}
+	assert.ErrorContains(t, clients.New(cfg).Stop(t.Context()), "/run/dbus")
 }

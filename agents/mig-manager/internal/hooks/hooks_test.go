@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/mig-manager/internal/hooks"
 )
@@ -22,9 +23,7 @@ import (
 func read(t *testing.T, data string) hooks.File {
 	t.Helper()
 	f, err := hooks.Read("h.yaml", []byte(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return f
 }
 
@@ -90,13 +89,9 @@ hooks:
     args: [-c, "/usr/bin/env > env; echo one; echo 'a  two' >&2"]
     envs: {A: b, MIG_PARTED_SELECTED_CONFIG: other}
     workdir: `+dir+"\n"))
-	if err := r.Run(t.Context(), hooks.ApplyStart); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, r.Run(t.Context(), hooks.ApplyStart))
 	env, err := os.ReadFile(filepath.Join(dir, "env"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var got []string
 	for line := range strings.Lines(string(env)) {
 		if !strings.HasPrefix(line, "PWD=") && !strings.HasPrefix(line, "_=") && !strings.HasPrefix(line, "SHLVL=") { // of the shell
@@ -126,9 +121,7 @@ hooks:
 	r, log := runner(read(t, strings.ReplaceAll(two, "POINT", "pre-apply-mode")))
 	err := r.Run(t.Context(), hooks.PreApplyMode)
 	want := "hook pre-apply-mode /bin/sh: exit status 3: see its output in the log, then fix the hook, or remove it from h.yaml:5: hooks.pre-apply-mode[0]"
-	if err == nil || err.Error() != want {
-		t.Errorf("error:\n%v\nwant:\n%s", err, want)
-	}
+	assert.Error(t, err, want)
 	if strings.Contains(log.String(), "line=second") {
 		t.Error("the hook after the one that failed ran")
 	}
@@ -173,9 +166,7 @@ hooks:
 			}))
 			err := r.Run(ctx, hooks.ApplyStart)
 			cancel()
-			if err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("error %v, want %s", err, tc.want)
-			}
+			assert.ErrorContains(t, err, tc.want)
 			if child == 0 {
 				t.Fatal("the hook wrote nothing")
 			}
@@ -192,9 +183,7 @@ hooks:
 func TestAHookThatDoesNotRun(t *testing.T) {
 	dir := t.TempDir()
 	script := filepath.Join(dir, "script")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(script, []byte("#!/bin/sh\n"), 0o644))
 	for name, tc := range map[string]struct{ hook, want string }{
 		"not executable": {"{command: " + script + "}", "fork/exec " + script + ": permission denied"},
 		"a folder":       {"{command: " + dir + "}", "fork/exec " + dir + ": permission denied"},
@@ -229,9 +218,7 @@ hooks:
   - {command: /bin/sh, args: [-c, "/usr/bin/head -c 1000000 /dev/zero; echo; printf 'a\\033[31mb\\n'; /usr/bin/yes | /usr/bin/head -n 1000000; echo last"]}
 `))
 	begun := time.Now()
-	if err := r.Run(t.Context(), hooks.ApplyStart); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, r.Run(t.Context(), hooks.ApplyStart))
 	if took := time.Since(begun); took > 10*time.Second {
 		t.Errorf("it took %s", took)
 	}
@@ -260,9 +247,7 @@ func TestReadFile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "hooks.yaml")
-			if err := errors.Join(os.WriteFile(file, []byte(text), 0o600), tc.change(file)); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, errors.Join(os.WriteFile(file, []byte(text), 0o600), tc.change(file)))
 			f, err := hooks.ReadFile(file)
 			if tc.want == "" && (err != nil || len(f[hooks.ApplyExit]) != 1) {
 				t.Errorf("ReadFile() = %v, %v", f, err)

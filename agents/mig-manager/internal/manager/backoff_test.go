@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/agents/mig-manager/internal/manager"
 	"outrigger.dev/agents/mig-manager/internal/users"
@@ -93,9 +95,7 @@ func (n *node) testsAStaticPodIsNotEvicted() {
 	socket := filepath.Join(n.TempDir(), "kubelet.sock")
 	podresourcestest.Start(n.T, socket).Set(podresourcestest.Pod("of-static", "probe-static", podresourcestest.Container("main", "nvidia.com/gpu", string(gpus.GPUs[0].UUID))))
 	kubelet, err := podresources.New(podresources.Config{Socket: socket})
-	if err != nil {
-		n.Fatal(err)
-	}
+	assert.NilError(n, err)
 	n.Cleanup(func() { _ = kubelet.Close() })
 	finder := &users.Finder{Source: gputest.New(gpus), Kubelet: kubelet, Client: n.cfg.Client}
 	n.cfg.GPUs, n.cfg.Stays = held{n, finder, mig.GPU{UUID: gpus.GPUs[0].UUID}}, finder.Stays

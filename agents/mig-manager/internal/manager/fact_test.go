@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/mig-manager/internal/manager"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/kube/apitest"
@@ -28,14 +30,10 @@ func TestTheFactHeals(t *testing.T) {
 					return f.State == contract.Valid && f.Stamp.Writer == manager.Name
 				})
 			}
-			if err := os.WriteFile(folder, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, os.WriteFile(folder, nil, 0o600))
 			n.start()
 			n.until("looked at", func(shown) bool { return len(n.seen(&n.log)) > 0 })
-			if err := os.Remove(folder); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, os.Remove(folder))
 			valid("once it can be written")
 			for what, damage := range map[string]func() error{
 				"it was removed":          func() error { return os.Remove(fact) },
@@ -43,9 +41,7 @@ func TestTheFactHeals(t *testing.T) {
 				"its folder was removed":  func() error { return os.RemoveAll(folder) },
 				"another agent's was put": func() error { return n.cfg.Contract.Write(contract.MIGReady, contract.Record{Writer: "other"}) },
 			} {
-				if err := damage(); err != nil {
-					t.Fatal(err)
-				}
+				assert.NilError(t, damage())
 				valid("after " + what)
 			}
 		})

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/mig-manager/internal/manager"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu/mig"
@@ -23,18 +25,14 @@ func (n *node) testsNothingIsLeft() {
 	n.ask("all-disabled")
 	n.until("pending", func(s shown) bool { return strings.Contains(s.cause(), "train-0") })
 	stop()
-	if err := n.admin.Patch(n.Context(), n.admin.Node(), []kube.Operation{
+	assert.NilError(n, n.admin.Patch(n.Context(), n.admin.Node(), []kube.Operation{
 		{Op: "add", Path: "/spec/unschedulable", Value: []byte("true")},
 		{Op: "add", Path: kube.AnnotationPath(manager.CordonedAnnotation), Value: []byte(`"all-disabled"`)},
 		{Op: "add", Path: kube.AnnotationPath("of.others/note"), Value: []byte(`"1"`)},
-	}, nil); err != nil {
-		n.Fatal(err)
-	}
+	}, nil))
 	m := manager.New(n.cfg)
 	for range 2 { // the second time there is nothing to do
-		if err := m.Withdraw(n.Context()); err != nil {
-			n.Fatal(err)
-		}
+		assert.NilError(n, m.Withdraw(n.Context()))
 	}
 	s := n.until("clean", func(shown) bool { return true })
 	if s.state() != "" || s.cause() != "" || s.Spec.Unschedulable || len(s.Metadata.Annotations) != 1 || s.Metadata.Labels[manager.ConfigLabel] != "all-disabled" {
@@ -51,12 +49,8 @@ func (n *node) testsACordonOfOthersStays() {
 	stop := n.start()
 	n.succeeds()
 	stop()
-	if err := n.admin.Patch(n.Context(), n.admin.Node(), []kube.Operation{{Op: "add", Path: "/spec/unschedulable", Value: []byte("true")}}, nil); err != nil {
-		n.Fatal(err)
-	}
-	if err := manager.New(n.cfg).Withdraw(n.Context()); err != nil {
-		n.Fatal(err)
-	}
+	assert.NilError(n, n.admin.Patch(n.Context(), n.admin.Node(), []kube.Operation{{Op: "add", Path: "/spec/unschedulable", Value: []byte("true")}}, nil))
+	assert.NilError(n, manager.New(n.cfg).Withdraw(n.Context()))
 	if s := n.until("read", func(shown) bool { return true }); !s.Spec.Unschedulable || s.state() != "" {
 		n.Errorf("the node is left as %+v", s)
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/agents/mig-manager/internal/manager"
 	"outrigger.dev/pkg/contract"
@@ -133,9 +135,7 @@ func (n *node) testsAPodIsEvicted() {
 	n.set(func() { n.users = nil })
 	n.succeeds()
 	var other struct{}
-	if err := n.admin.Get(n.Context(), kube.Object{API: "v1", Resource: "pods", Namespace: "of-evict", Name: "train-0"}, &other); err != nil {
-		n.Errorf("a pod that holds nothing of it was evicted: %v", err)
-	}
+	assert.NilError(n, n.admin.Get(n.Context(), kube.Object{API: "v1", Resource: "pods", Namespace: "of-evict", Name: "train-0"}, &other), "a pod that holds nothing of it was evicted")
 }
 
 // testsAPodOfAnotherNodeIsNotEvicted: the kubelet of this node still lists its predecessor.
@@ -147,9 +147,7 @@ func (n *node) testsAPodOfAnotherNodeIsNotEvicted() {
 	n.until("evicting", func(s shown) bool { return strings.Contains(s.cause(), "evicting") })
 	pace.Pause(n.Context(), 10*n.cfg.Options.Poll)
 	var other struct{}
-	if err := n.admin.Get(n.Context(), kube.Object{API: "v1", Resource: "pods", Namespace: "of-moved", Name: "train-0"}, &other); err != nil {
-		n.Errorf("a pod of another node was evicted: %v", err)
-	}
+	assert.NilError(n, n.admin.Get(n.Context(), kube.Object{API: "v1", Resource: "pods", Namespace: "of-moved", Name: "train-0"}, &other), "a pod of another node was evicted")
 }
 
 func (n *node) testsAFailureIsRetried() {
@@ -214,12 +212,10 @@ func (n *node) testsTheCordonEndsWithTheAgent() {
 // testsACordonOfAKilledAgentEnds: the config was taken back meanwhile.
 func (n *node) testsACordonOfAKilledAgentEnds() {
 	n.cfg.Options.Policy = manager.EvictPods
-	if err := n.admin.Patch(n.Context(), n.admin.Node(), []kube.Operation{
+	assert.NilError(n, n.admin.Patch(n.Context(), n.admin.Node(), []kube.Operation{
 		{Op: "add", Path: "/spec/unschedulable", Value: []byte("true")},
 		{Op: "add", Path: "/metadata/annotations", Value: []byte(`{"` + manager.CordonedAnnotation + `": "all-balanced"}`)},
-	}, nil); err != nil {
-		n.Fatal(err)
-	}
+	}, nil))
 	n.ask("all-disabled")
 	n.start()
 	n.succeeds()

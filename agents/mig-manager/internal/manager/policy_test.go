@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/mig-manager/internal/manager"
 	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/kube"
@@ -38,9 +40,7 @@ func (n *node) testsForgedOwnersAreDenied() {
 		"apiVersion": "v1", "kind": "Node",
 		"metadata": map[string]any{"name": n.admin.Node().Name, "labels": map[string]string{manager.ConfigLabel: "all-disabled"}},
 	}, nil)
-	if err == nil || !strings.Contains(err.Error(), "takes ownership only of fields that it writes") {
-		n.Errorf("the label of the user: %v, want a policy to deny it", err)
-	}
+	assert.ErrorContains(n, err, "takes ownership only of fields that it writes")
 	n.start()
 	n.ask("all-balanced")
 	n.succeeds()
@@ -51,13 +51,11 @@ func (n *node) testsForgedOwnersAreDenied() {
 func (n *node) testsOwnersThatArePutTogether() {
 	n.ask("all-disabled") // Kubernetes lists owners from the first apply on
 	for i := range 12 {
-		if err := n.client(fmt.Sprintf("writer-%d", i)).Patch(n.Context(), n.admin.Node(), []kube.Operation{
+		assert.NilError(n, n.client(fmt.Sprintf("writer-%d", i)).Patch(n.Context(), n.admin.Node(), []kube.Operation{
 			{Op: "add", Path: "/metadata/annotations", Value: json.RawMessage("{}")},
 			{Op: "add", Path: kube.AnnotationPath(fmt.Sprintf("of.writer/%d", i)), Value: json.RawMessage(`"x"`)},
 			{Op: "add", Path: kube.AnnotationPath(manager.CordonedAnnotation), Value: json.RawMessage(`"all-balanced"`)},
-		}[min(i, 1):], nil); err != nil {
-			n.Fatal(err)
-		}
+		}[min(i, 1):], nil))
 	}
 	n.cfg.Options.Policy = manager.EvictPods
 	n.users = []mig.Holder{holds("of-"+n.admin.Node().Name, "train-0")}
@@ -71,9 +69,7 @@ func (n *node) testsOwnersThatArePutTogether() {
 		n.Errorf("the node has the annotations %v, want those of the others", s.Metadata.Annotations)
 	}
 	var owners json.RawMessage
-	if err := n.admin.Get(n.Context(), n.admin.Node(), &owners); err != nil {
-		n.Fatal(err)
-	}
+	assert.NilError(n, n.admin.Get(n.Context(), n.admin.Node(), &owners))
 	if !strings.Contains(string(owners), `"manager":"ancient-changes"`) {
 		n.Errorf("the API server has put no owners together: %s", owners)
 	}

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/agents/mig-manager/internal/manager"
 	"outrigger.dev/pkg/contract"
@@ -62,9 +64,7 @@ func nodeOn(t *testing.T, api *apitest.API) *node {
 func nodeOf(t *testing.T, client func(string) *kube.Client) *node {
 	n := &node{T: t, admin: client("kubectl"), client: client, is: "all-disabled"}
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "run"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Mkdir(filepath.Join(dir, "run"), 0o755))
 	n.cfg = manager.Config{
 		Client: client(manager.Name), Report: n.report, GPUs: n,
 		Select: func(name string, _ []mig.GPU) (map[gpu.UUID]mig.Desired, error) {
@@ -202,9 +202,7 @@ func (n *node) set(change func()) {
 func (n *node) create(api, resource, namespace string, object map[string]any) {
 	n.Helper()
 	object["apiVersion"] = api
-	if err := n.admin.Create(n.Context(), kube.Object{API: api, Resource: resource, Namespace: namespace}, object); err != nil {
-		n.Fatal(err)
-	}
+	assert.NilError(n, n.admin.Create(n.Context(), kube.Object{API: api, Resource: resource, Namespace: namespace}, object))
 }
 
 // pod creates a pod on the node that holds a MIG device.
@@ -229,20 +227,16 @@ func (n *node) podOn(node, namespace, name string) {
 // ask sets the label.
 func (n *node) ask(config string) {
 	n.Helper()
-	if err := n.admin.Apply(n.Context(), n.admin.Node(), map[string]any{
+	assert.NilError(n, n.admin.Apply(n.Context(), n.admin.Node(), map[string]any{
 		"apiVersion": "v1", "kind": "Node",
 		"metadata": map[string]any{"name": n.admin.Node().Name, "labels": map[string]string{manager.ConfigLabel: config}},
-	}, nil); err != nil {
-		n.Fatal(err)
-	}
+	}, nil))
 }
 
 // boot makes the host boot.
 func (n *node) boot(id string) {
 	n.Helper()
-	if err := os.WriteFile(n.cfg.Contract.BootIDFile, []byte(id+"\n"), 0o600); err != nil {
-		n.Fatal(err)
-	}
+	assert.NilError(n, os.WriteFile(n.cfg.Contract.BootIDFile, []byte(id+"\n"), 0o600))
 }
 
 // start runs a manager, and returns a function that ends it.
@@ -283,9 +277,7 @@ func (n *node) until(what string, is func(shown) bool) shown {
 	n.Helper()
 	for end := time.Now().Add(5 * time.Minute); ; {
 		var s shown
-		if err := n.admin.Get(n.Context(), n.admin.Node(), &s); err != nil {
-			n.Fatal(err)
-		}
+		assert.NilError(n, n.admin.Get(n.Context(), n.admin.Node(), &s))
 		if is(s) {
 			return s
 		}

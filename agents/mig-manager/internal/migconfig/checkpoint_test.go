@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/mig-manager/internal/migconfig"
 	"outrigger.dev/pkg/gpu"
@@ -22,9 +23,7 @@ const upstream = `{"Version":"v1","MigState":{"Devices":[` +
 func TestACheckpointOfMIGParted(t *testing.T) {
 	c := must[migconfig.Checkpoint](t)(migconfig.ReadCheckpoint("c.json", []byte(upstream)))
 	got, err := c.States(node(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	want := map[gpu.UUID]mig.State{
 		"GPU-0": {Enabled: true, Pending: true, Layout: mig.Layout{
 			{Profile: gpu.Profile{ComputeSlices: 1, GPUSlices: 1, GB: 10}, Placement: gpu.Placement{Size: 2}, Compute: []mig.Compute{}},
@@ -54,9 +53,7 @@ func TestACheckpointHasTheLayout(t *testing.T) {
 		t.Errorf("the checkpoint is %s", text)
 	}
 	states, err := must[migconfig.Checkpoint](t)(migconfig.ReadCheckpoint("c.json", text)).States(gpus)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if got := states["GPU-1"]; !got.Enabled || !got.Layout.Equal(gpus[1].Layout) {
 		t.Errorf("the layout is %+v, want %+v", got, gpus[1].State)
 	}
@@ -99,9 +96,7 @@ func TestCheckpointRejects(t *testing.T) {
 			if err == nil {
 				_, err = c.States(node(t))
 			}
-			if err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("error:\n%v\nwant:\n%s", err, tc.want)
-			}
+			assert.ErrorContains(t, err, tc.want)
 		})
 	}
 }

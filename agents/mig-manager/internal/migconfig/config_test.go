@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/mig-manager/internal/migconfig"
 	"outrigger.dev/pkg/gpu"
@@ -30,9 +31,7 @@ mig-configs:
   - {devices: all, mig-enabled: yes, mig-devices: {}}
 `
 	c, err := migconfig.Read("c.yaml", []byte(file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	want := migconfig.Config{Entries: map[string][]migconfig.Item{
 		"some": {
 			{

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/mig-manager/internal/boards"
 	"outrigger.dev/agents/mig-manager/internal/migconfig"
@@ -43,9 +44,7 @@ func TestTheDefaultConfigOfTheOperator(t *testing.T) {
 				if errors.Is(err, migconfig.ErrNoMatch) {
 					continue
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				assert.NilError(t, err)
 				want := s.Want[g.UUID]
 				layout, err := plan.Target(g.Board, nil, want.Devices, nil)
 				if err != nil {
@@ -104,9 +103,7 @@ func defaultConfig(t *testing.T) migconfig.Config {
 	t.Helper()
 	const path = "testdata/default-config.yaml"
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	c := must[migconfig.Config](t)(migconfig.Read(path, data))
 	if n := len(c.Entries); n != 78 {
 		t.Errorf("the default config has %d entries", n)

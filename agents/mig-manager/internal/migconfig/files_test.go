@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/mig-manager/internal/boards"
 	"outrigger.dev/agents/mig-manager/internal/migconfig"
@@ -62,9 +63,7 @@ func TestABrokenFileFailsItsOwnConfigsOnly(t *testing.T) {
 					continue
 				}
 				paths[file] = filepath.Join(t.TempDir(), file+".yaml")
-				if err := os.WriteFile(paths[file], []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				assert.NilError(t, os.WriteFile(paths[file], []byte(text), 0o600))
 			}
 			var log bytes.Buffer
 			f := migconfig.NewFiles(paths["base"], paths["user"], slog.New(slog.NewTextHandler(&log, nil)))
@@ -89,16 +88,12 @@ func TestABrokenFileFailsItsOwnConfigsOnly(t *testing.T) {
 func TestAFileThatGoesFailsItsConfigs(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	const text = "version: v1\nmig-configs:\n  all-balanced: [{devices: all, mig-enabled: true, mig-devices: {7g.80gb: 1}}]\n"
-	if err := hostfs.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, hostfs.WriteFile(file, []byte(text), 0o600))
 	f := migconfig.NewFiles("", file, slog.New(slog.DiscardHandler))
 	if _, err := f.Select("all-balanced", h100(t, 1)); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Remove(file))
 	if _, err := f.Select("all-balanced", h100(t, 1)); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("Select() = %v, want an error about %s", err, file)
 	}
@@ -112,9 +107,7 @@ func TestFilesMergeGeneratedConfigs(t *testing.T) {
 	const text = "version: v1\nmig-configs:\n" +
 		"  team: [{devices: [1], mig-enabled: true, mig-devices: {3g.40gb: 2}}]\n" +
 		"  all-balanced: [{devices: all, mig-enabled: true, mig-devices: {7g.80gb: 1}}]\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(file, []byte(text), 0o600))
 	f, gpus := migconfig.NewFiles("", file, slog.New(slog.DiscardHandler)), h100(t, 2)
 	for name, want := range map[string]map[gpu.UUID]mig.Desired{
 		"team":         {"GPU-1": {Enabled: true, Devices: map[gpu.Profile]int{must[gpu.Profile](t)(gpu.ParseProfile("3g.40gb")): 2}}},
@@ -130,9 +123,7 @@ func TestFilesMergeGeneratedConfigs(t *testing.T) {
 		}
 	}
 	_, err := f.Select("nonsense", gpus)
-	if err == nil || !strings.Contains(err.Error(), "all-balanced, team, all-1g.10gb,") {
-		t.Errorf("Select(nonsense) = %v, want the names of the user first", err)
-	}
+	assert.ErrorContains(t, err, "all-balanced, team, all-1g.10gb,")
 	gpus[1].Fault = &gpu.Fault{Op: "nvmlDeviceGetMigMode", Reason: "GPU is lost"}
 	got, err := f.Select("all-disabled", gpus)
 	if err == nil || len(got) != 1 {

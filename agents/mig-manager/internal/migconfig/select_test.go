@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/mig-manager/internal/migconfig"
 	"outrigger.dev/pkg/gpu"
@@ -80,9 +81,7 @@ func TestSelect(t *testing.T) {
 				tc.want.Unmatched = []int{2, 3}
 			}
 			s, err := read(t, tc.items).Select("x", gpus)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			if diff := cmp.Diff(tc.want, partsOf(s)); diff != "" {
 				t.Errorf("selection (-want +got):\n%s", diff)
 			}
@@ -123,9 +122,7 @@ func TestSelectRejects(t *testing.T) {
 				gpus = gpus[:4]
 			}
 			_, err := read(t, tc.items).Select("x", gpus)
-			if err == nil || err.Error() != tc.want {
-				t.Errorf("error:\n%v\nwant:\n%s", err, tc.want)
-			}
+			assert.Error(t, err, tc.want)
 			if tc.is != nil && !errors.Is(err, tc.is) {
 				t.Errorf("error is not %v", tc.is)
 			}
@@ -140,13 +137,9 @@ func TestSelectRejects(t *testing.T) {
 // A GPU is not divided by an index that named another GPU before the last boot.
 func TestSelectAfterAReboot(t *testing.T) {
 	data, err := os.ReadFile("testdata/index/mig-devices-0.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	c, err := migconfig.Read("config.yaml", data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	at := func(index int, id gpu.UUID, earlier *gpu.Earlier) mig.GPU {
 		return mig.GPU{Index: index, UUID: id, Capable: true, Earlier: earlier}
 	}

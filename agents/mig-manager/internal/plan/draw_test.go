@@ -5,6 +5,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
 
 	"outrigger.dev/agents/mig-manager/internal/boards"
@@ -25,9 +26,7 @@ func TestDraw(t *testing.T) {
 	} {
 		b := board(t, c.product)
 		all.WriteString(c.title + "\n")
-		if err := plan.Draw(&all, b, layout(t, b, c.layout)); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, plan.Draw(&all, b, layout(t, b, c.layout)))
 		all.WriteString("\n")
 	}
 	golden.Assert(t, all.String(), "draw.golden")
@@ -38,9 +37,7 @@ func TestDrawWidth(t *testing.T) {
 	for _, p := range boards.All() {
 		for _, l := range allLayouts(p.Board) {
 			var out strings.Builder
-			if err := plan.Draw(&out, p.Board, l); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, plan.Draw(&out, p.Board, l))
 			lines := strings.Split(strings.TrimSpace(out.String()), "\n")[1:]
 			for _, line := range lines {
 				if n := utf8.RuneCountInString(line); n > 80 || n != utf8.RuneCountInString(lines[0]) {
@@ -68,9 +65,7 @@ func TestDrawNonsense(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
-			if err := plan.Draw(&out, b, l); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, plan.Draw(&out, b, l))
 			if drawn := strings.Contains(out.String(), "┌"); drawn != (name == "inner beyond") {
 				t.Errorf("Draw() = %s", out.String())
 			}

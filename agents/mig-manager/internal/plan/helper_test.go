@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/mig-manager/internal/boards"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
@@ -30,9 +32,7 @@ func devices(t testing.TB, text string) map[gpu.Profile]int {
 			n, name = number(count), of
 		}
 		p, err := gpu.ParseProfile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		want[p] += n
 	}
 	return want

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/mig-manager/internal/boards"
 	"outrigger.dev/agents/mig-manager/internal/plan"
 	"outrigger.dev/pkg/gpu"
@@ -82,9 +84,7 @@ type script struct {
 func (s *script) change(want map[gpu.Profile]int) {
 	s.t.Helper()
 	target, err := plan.Target(s.board, s.now, want, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	assert.NilError(s.t, err)
 	s.to(target)
 }
 

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/mig-manager/internal/plan"
 	"outrigger.dev/pkg/gpu/mig"
 )
@@ -57,9 +59,7 @@ func TestStepsOfUnknownProfile(t *testing.T) {
 	now := layout(t, b, "1g.10gb@5 3g.40gb@0")
 	now[0].Profile.GB = 41
 	target, err := plan.Target(b, now, devices(t, "2*1g.10gb"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	steps := plan.Steps(b, now, target)
 	if len(steps) != 4 || steps[1].String() != "destroy GPU instance 3g.41gb at 0:4" || steps[3].Op != mig.CreateCompute {
 		t.Errorf("Steps() = %v", steps)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/mig-manager/internal/boards"
 	"outrigger.dev/agents/mig-manager/internal/migconfig"
@@ -45,13 +46,9 @@ func (n *node) set(t *testing.T, board string) (text string) {
 	defer n.mu.Unlock()
 	n.gpus = []mig.GPU{{Capable: true, Board: product.Board}}
 	config, err := migconfig.Generate(n.gpus)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	data, err := config.YAML()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return string(data)
 }
 
@@ -121,7 +118,5 @@ func TestGeneratedConfigsArePublished(t *testing.T) {
 func TestNoPublisher(t *testing.T) {
 	var p *publish.Publisher
 	p.Changed()
-	if err := p.Run(t.Context()); err != nil {
-		t.Error(err)
-	}
+	assert.NilError(t, p.Run(t.Context()))
 }

@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/mig-manager/internal/manager"
 	"outrigger.dev/agents/mig-manager/internal/users"
 	"outrigger.dev/pkg/contract"
@@ -23,9 +25,7 @@ func TestIndicesOfDestroyedMIGDevices(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "kubelet.sock")
 	kubelet := podresourcestest.Start(t, socket)
 	client, err := podresources.New(podresources.Config{Socket: socket})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	pins := index.New(index.Config{Contract: contract.Dir{Root: t.TempDir()}, Writer: "mig-manager"})
 	server := apitest.New(t, nil)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/mig-manager/internal/manager"
 	"outrigger.dev/agents/mig-manager/internal/users"
@@ -73,9 +74,7 @@ func TestPodsThatHaveEnded(t *testing.T) {
 	kubelet := podresourcestest.Start(t, socket)
 	kubelet.Set(podresourcestest.Pod("default", "gone", podresourcestest.Container("main", "nvidia.com/gpu", string(g.UUID))))
 	client, err := podresources.New(podresources.Config{Socket: socket})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	server := apitest.New(t, nil)
 	api := apitest.Client(t, server.Config, server.Name, manager.Name)
@@ -119,9 +118,7 @@ func TestALongWaitAsksSeldom(t *testing.T) {
 	held := podresourcestest.Pod("default", "train-0", podresourcestest.Container("main", "nvidia.com/gpu", string(g.UUID)))
 	kubelet.Set(held)
 	client, err := podresources.New(podresources.Config{Socket: socket})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	server := apitest.New(t, nil)
 	api := apitest.Client(t, server.Config, server.Name, manager.Name)
@@ -148,9 +145,7 @@ func TestPodsThatComeBack(t *testing.T) {
 	g := n.GPUs[1]
 	socket := filepath.Join(t.TempDir(), "kubelet.sock")
 	client, err := podresources.New(podresources.Config{Socket: socket})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	server := apitest.New(t, nil)
 	agent, probe := server.Name+"-agent", server.Name+"-probe"
@@ -186,9 +181,7 @@ func TestAnAPIServerThatIsAway(t *testing.T) {
 		podresourcestest.Pod("default", "train-1", podresourcestest.Container("main", "nvidia.com/gpu", string(g.UUID))),
 	)
 	client, err := podresources.New(podresources.Config{Socket: socket})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	var asked atomic.Int32
 	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
@@ -197,9 +190,7 @@ func TestAnAPIServerThatIsAway(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	api, err := kube.New(kube.Config{Server: server.URL, Dir: agenttest.Account(t, server), Node: "node1", Agent: manager.Name, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	f := users.Finder{Source: gputest.New(n), Kubelet: client, Client: api}
 	for range 3 {
 		got, err := f.Held(t.Context(), []mig.GPU{{UUID: g.UUID}})
