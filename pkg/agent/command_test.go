@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/cmdline/cmdlinetest"
@@ -40,7 +41,7 @@ func TestSnapshot(t *testing.T) {
 	node := `{"driver":{"version":"580.95.05","nvmlVersion":"13.580.95.05","cuda":{"major":13,"minor":0}},` +
 		`"gpus":[{"index":0,"uuid":"GPU-1","minor":0,"name":"A <b>","pci":{"busId":"0000:17:00.0","deviceId":1,"subsystemId":2},` +
 		`"numaNode":0,"memoryBytes":42,"computeCapability":{"major":8,"minor":0}}]}`
-	must(t, os.WriteFile(file, []byte(node), 0o600))
+	assert.NilError(t, os.WriteFile(file, []byte(node), 0o600))
 	// The agent's flags are understood on both sides of the command.
 	for _, args := range [][]string{
 		{"snapshot", "--gpu-source", "file:" + file}, {"--gpu-source=file:" + file, "snapshot"},
@@ -53,7 +54,7 @@ func TestSnapshot(t *testing.T) {
 			t.Errorf("want indented, unescaped JSON, got:\n%s", out)
 		}
 		var compact bytes.Buffer
-		must(t, json.Compact(&compact, []byte(out)))
+		assert.NilError(t, json.Compact(&compact, []byte(out)))
 		if diff := cmp.Diff(node, compact.String()); diff != "" {
 			t.Errorf("snapshot (-want +got):\n%s", diff)
 		}
@@ -83,7 +84,7 @@ func TestWait(t *testing.T) {
 	d := contract.Dir{Root: root}
 	p := startProcess(t, "run", "wait", "--for=toolkit-ready", "--timeout=20s", "--run-root", root)
 	p.logs.wait(t, "msg=waiting for=toolkit-ready state=missing")
-	must(t, d.Write(contract.ToolkitReady, contract.Record{Writer: "container-toolkit"}))
+	assert.NilError(t, d.Write(contract.ToolkitReady, contract.Record{Writer: "container-toolkit"}))
 	if code := p.end(); code != 0 {
 		t.Errorf("want exit code 0, got %d", code)
 	}

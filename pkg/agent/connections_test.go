@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/urfave/cli/v2"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/agent"
 )
@@ -74,10 +75,10 @@ func send(t *testing.T, addr string, neighbour int, request string) {
 	t.Helper()
 	from := &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+neighbour%3))}
 	conn, err := (&net.Dialer{LocalAddr: from}).DialContext(t.Context(), "tcp", addr)
-	must(t, err)
+	assert.NilError(t, err)
 	t.Cleanup(func() { conn.Close() })
 	_, err = io.WriteString(conn, request)
-	must(t, err)
+	assert.NilError(t, err)
 }
 
 // TestProbesOnly: the address for probes has nothing but probes, over HTTP, for one request each.
@@ -99,10 +100,10 @@ func TestProbesOnly(t *testing.T) {
 		}
 	}
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
-	must(t, err)
+	assert.NilError(t, err)
 	defer conn.Close()
 	_, err = io.WriteString(conn, strings.Repeat("GET /readyz HTTP/1.1\r\nHost: agent\r\n\r\n", 3))
-	must(t, err)
+	assert.NilError(t, err)
 	answers, _ := io.ReadAll(conn) // the server resets the connection, because it does not read all of it
 	if n := strings.Count(string(answers), "HTTP/1.1 200 OK"); n != 1 {
 		t.Errorf("%d answers in one connection, want 1: %q", n, answers)
@@ -180,17 +181,17 @@ func TestRequestsInOneConnectionAreLimited(t *testing.T) {
 	defer stop()
 	conn, err := tls.Dial("tcp", strings.TrimPrefix(url, "http://"), //nolint:noctx // the server answers at once
 		&tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // a test
-	must(t, err)
+	assert.NilError(t, err)
 	defer conn.Close()
 	_, err = io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
-	must(t, err)
+	assert.NilError(t, err)
 	// The first frame of the server has its settings (RFC 9113, 3.4 and 6.5).
 	head := make([]byte, 9)
 	_, err = io.ReadFull(conn, head)
-	must(t, err)
+	assert.NilError(t, err)
 	settings := make([]byte, int(head[1])<<8|int(head[2]))
 	_, err = io.ReadFull(conn, settings)
-	must(t, err)
+	assert.NilError(t, err)
 	limits := map[uint16]uint32{}
 	for ; len(settings) >= 6; settings = settings[6:] {
 		limits[binary.BigEndian.Uint16(settings)] = binary.BigEndian.Uint32(settings[2:])

@@ -18,6 +18,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/urfave/cli/v2"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/gpu"
@@ -168,9 +169,9 @@ func startProcess(t *testing.T, mode string, args ...string) *process {
 	p := &process{t: t, cmd: cmd, logs: newBuffer()}
 	cmd.Stderr = p.logs
 	out, err := cmd.StdoutPipe()
-	must(t, err)
+	assert.NilError(t, err)
 	p.out = bufio.NewScanner(out)
-	must(t, cmd.Start())
+	assert.NilError(t, cmd.Start())
 	t.Cleanup(func() {
 		if cmd.ProcessState == nil {
 			_ = cmd.Process.Kill()
@@ -194,7 +195,7 @@ func (p *process) line(want string) {
 // signal sends sig.
 func (p *process) signal(sig syscall.Signal) {
 	p.t.Helper()
-	must(p.t, p.cmd.Process.Signal(sig))
+	assert.NilError(p.t, p.cmd.Process.Signal(sig))
 }
 
 // end waits for the end of the process and returns its exit code.
@@ -266,11 +267,4 @@ func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	code = agent.Exec(t.Context(), testApp(), append([]string{"test-agent"}, args...), &out, &errs)
 	return code, out.String(), errs.String()
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
 
 	"outrigger.dev/pkg/agent"
@@ -115,7 +116,7 @@ func TestDriverRootCtrPath(t *testing.T) {
 
 func TestBusyPort(t *testing.T) {
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	must(t, err)
+	assert.NilError(t, err)
 	defer l.Close()
 	addr := l.Addr().String()
 	code, out, errs := run(t, "--listen", addr)
@@ -207,13 +208,13 @@ func serveApp(t *testing.T, app agent.App, args ...string) (url string, stop fun
 func fetch(t *testing.T, url string) (code int, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	must(t, err)
+	assert.NilError(t, err)
 	resp, err := http.DefaultClient.Do(req)
-	must(t, err)
+	assert.NilError(t, err)
 	defer resp.Body.Close()
 	var b bytes.Buffer
 	_, err = b.ReadFrom(resp.Body)
-	must(t, err)
+	assert.NilError(t, err)
 	return resp.StatusCode, b.String()
 }
 
@@ -222,10 +223,10 @@ func fetch(t *testing.T, url string) (code int, body string) {
 func TestServerEndsDespiteStuckPeer(t *testing.T) {
 	url, stop := serve(t)
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
-	must(t, err)
+	assert.NilError(t, err)
 	defer conn.Close()
 	_, err = io.WriteString(conn, "GET /metrics HTTP/1.1\r\n")
-	must(t, err)
+	assert.NilError(t, err)
 	// The server has accepted that connection before it answers this one.
 	fetch(t, url+"/healthz")
 	stop()

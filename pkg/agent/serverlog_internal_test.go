@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"gotest.tools/v3/assert"
 )
 
 // gone is the answer to a client that has closed its connection.
@@ -25,9 +26,7 @@ func (gone) Write([]byte) (int, error) {
 func TestAScrapeOfAClientThatHasGoneIsNotLogged(t *testing.T) {
 	var log bytes.Buffer
 	reg, err := newRegistry(processCollectors("a"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	h := MetricsHandler(reg, promhttp.HandlerOpts{}, slog.New(slog.NewTextHandler(&log, nil)))
 	h.ServeHTTP(gone{httptest.NewRecorder()}, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody))
 	if log.Len() > 0 {
@@ -55,9 +54,7 @@ func TestACollectorThatFailsIsAWarning(t *testing.T) {
 	var log bytes.Buffer
 	broken := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "b", Help: "h"}, func() float64 { return 0 })
 	reg, err := newRegistry([]prometheus.Collector{failing{broken}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	h := MetricsHandler(reg, promhttp.HandlerOpts{}, slog.New(slog.NewTextHandler(&log, nil)))
 	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody))
 	if !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "no sensor") {

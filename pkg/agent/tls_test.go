@@ -21,6 +21,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/urfave/cli/v2"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/hostfs"
@@ -30,18 +31,18 @@ import (
 func issue(t *testing.T, certFile, keyFile string, serial int64) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	assert.NilError(t, err)
 	cert := &x509.Certificate{
 		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "test-agent"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, cert, cert, key.Public(), key)
-	must(t, err)
+	assert.NilError(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
-	must(t, err)
-	must(t, hostfs.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
-	must(t, hostfs.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
+	assert.NilError(t, err)
+	assert.NilError(t, hostfs.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	assert.NilError(t, hostfs.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
 }
 
 // serial asks for /healthz over a new connection and returns the serial number of
@@ -50,9 +51,9 @@ func serial(t *testing.T, url string) int64 {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true} //nolint:gosec // the test looks at the certificate itself
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, strings.Replace(url, "http:", "https:", 1)+"/healthz", nil)
-	must(t, err)
+	assert.NilError(t, err)
 	resp, err := (&http.Client{Transport: transport}).Do(req)
-	must(t, err)
+	assert.NilError(t, err)
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		t.Errorf("/healthz answers %d", resp.StatusCode)
@@ -80,13 +81,13 @@ func TestTLS(t *testing.T) {
 		"no certificate": func() error { return hostfs.WriteFile(certFile, []byte("none"), 0o600) },
 		"a named pipe":   func() error { return syscall.Mkfifo(certFile, 0o600) },
 	} {
-		must(t, os.Remove(certFile))
-		must(t, breaks())
+		assert.NilError(t, os.Remove(certFile))
+		assert.NilError(t, breaks())
 		if got := serial(t, url); got != 2 {
 			t.Errorf("with %s certificate %d, want the last good one, 2", what, got)
 		}
 	}
-	must(t, os.Remove(certFile))
+	assert.NilError(t, os.Remove(certFile))
 	issue(t, certFile, keyFile, 3)
 	if got := serial(t, url); got != 3 {
 		t.Errorf("after the repair certificate %d, want 3", got)
@@ -95,7 +96,7 @@ func TestTLS(t *testing.T) {
 
 func TestBadTLS(t *testing.T) {
 	missing, pipe := filepath.Join(t.TempDir(), "none"), filepath.Join(t.TempDir(), "pipe")
-	must(t, syscall.Mkfifo(pipe, 0o600))
+	assert.NilError(t, syscall.Mkfifo(pipe, 0o600))
 	for name, tc := range map[string]struct {
 		args []string
 		code int

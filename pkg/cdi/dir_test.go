@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"outrigger.dev/pkg/cdi"
@@ -78,9 +79,7 @@ func TestSyncLeavesWhatOthersWrote(t *testing.T) {
 			path := filepath.Join(dir, c.file)
 			if c.link != "" {
 				put(t, filepath.Join(outside, "elsewhere"), whole)
-				if err := os.Symlink(filepath.Join(outside, c.link), path); err != nil {
-					t.Fatal(err)
-				}
+				assert.NilError(t, os.Symlink(filepath.Join(outside, c.link), path))
 			} else {
 				put(t, path, c.data)
 			}
@@ -109,9 +108,7 @@ func TestSyncLeavesWhatOthersWrote(t *testing.T) {
 func TestSyncTakesOverTheNameOfItsKind(t *testing.T) {
 	spec := build(t, content("/", "/usr/lib64", 1), cdi.Options{Kind: kind})
 	want, err := cdi.Encode(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	for name, prepare := range map[string]func(t *testing.T, path string){
 		"from an older version": func(t *testing.T, path string) { put(t, path, `{"cdiVersion":"0.3.0","kind":"`+kind+`"}`) },
 		"from a truncated spec": func(t *testing.T, path string) { put(t, path, string(want[:100])) },
@@ -123,17 +120,13 @@ func TestSyncTakesOverTheNameOfItsKind(t *testing.T) {
 					t.Errorf("the target of the link has %q, %v", data, err)
 				}
 			})
-			if err := os.Symlink(other, path); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, os.Symlink(other, path))
 		},
 		"despite the leftover of a process that was killed": func(t *testing.T, path string) {
 			left := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".tmp-1234")
 			put(t, left, string(want[:100]))
 			hourAgo := time.Now().Add(-time.Hour)
-			if err := os.Chtimes(left, hourAgo, hourAgo); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, os.Chtimes(left, hourAgo, hourAgo))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -171,9 +164,7 @@ func TestSyncedIsOutdatedWhenASpecIsDamaged(t *testing.T) {
 			if err != nil || got.Outdated() {
 				t.Fatalf("Sync() = %+v, %v, want what is up to date", got, err)
 			}
-			if err := damage(filepath.Join(d.Path, vendor+"-gpu.json")); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, damage(filepath.Join(d.Path, vendor+"-gpu.json")))
 			if !got.Outdated() {
 				t.Error("Outdated() = false")
 			}
@@ -207,17 +198,13 @@ func TestSyncRejectsTheKindOfAnotherOwner(t *testing.T) {
 
 func put(t *testing.T, path, data string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(path, []byte(data), 0o600))
 }
 
 func names(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var out []string
 	for _, e := range entries {
 		out = append(out, e.Name())
@@ -229,8 +216,6 @@ func names(t *testing.T, dir string) []string {
 func stat(t *testing.T, p string) os.FileInfo {
 	t.Helper()
 	info, err := os.Stat(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return info
 }

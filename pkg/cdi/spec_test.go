@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
 	upstream "tags.cncf.io/container-device-interface/pkg/cdi"
 	specs "tags.cncf.io/container-device-interface/specs-go"
@@ -119,9 +120,7 @@ func restricted(c *driverroot.Content) *driverroot.Content {
 func isSpec(t *testing.T, name string, spec *specs.Spec) {
 	t.Helper()
 	got, err := cdi.Encode(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	golden.Assert(t, string(got), name)
 }
 
@@ -133,9 +132,7 @@ func validate(t *testing.T, spec *specs.Spec) {
 		t.Fatal(err)
 	}
 	read, err := upstream.ReadSpec(filepath.Join(dir, strings.Replace(spec.Kind, "/", "-", 1)+".json"), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if d := cmp.Diff(spec, read.Spec); d != "" {
 		t.Errorf("spec as the library reads it (-want +got):\n%s", d)
 	}

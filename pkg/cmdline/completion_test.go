@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gotest.tools/v3/assert"
 )
 
 // shells are the programs that let a shell complete the words in its arguments. They print
@@ -33,13 +35,9 @@ var shells = map[string]string{
 
 func TestShellsComplete(t *testing.T) {
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	dir := t.TempDir()
-	if err := os.Symlink(self, filepath.Join(dir, "tool")); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Symlink(self, filepath.Join(dir, "tool")))
 	for shell, script := range shells {
 		t.Run(shell, func(t *testing.T) {
 			path, err := exec.LookPath(shell)
@@ -62,9 +60,7 @@ func TestShellsComplete(t *testing.T) {
 					}
 					cmd := exec.CommandContext(t.Context(), path, append(args, test.words...)...)
 					cmd.Dir = t.TempDir() // which has no files to complete but the script
-					if err := os.WriteFile(filepath.Join(cmd.Dir, "x"), []byte(text), 0o600); err != nil {
-						t.Fatal(err)
-					}
+					assert.NilError(t, os.WriteFile(filepath.Join(cmd.Dir, "x"), []byte(text), 0o600))
 					cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+cmd.Dir)
 					out, err := cmd.CombinedOutput()
 					got := slices.DeleteFunc(strings.Fields(string(out)), func(w string) bool { return w == "FILES" })

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/config"
 )
@@ -164,9 +165,7 @@ sharing:
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := config.Load(tc.flags, []byte(tc.file), "c.yaml")
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			want := config.Default()
 			if tc.want != nil {
 				tc.want(&want)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/health"
@@ -20,13 +21,9 @@ func change(f func(*config.Config)) config.Config {
 
 func TestFullFile(t *testing.T) {
 	data, err := os.ReadFile("testdata/full.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	got, err := config.Load(config.Explicit{}, data, "full.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	want := config.Config{
 		MIGStrategy: config.MIGStrategyMixed,
 		Sharing: config.Sharing{
@@ -174,9 +171,7 @@ func TestPrecedence(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := config.Load(tc.flags, []byte(tc.file), "c.yaml")
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("config (-want +got):\n%s", diff)
 			}
@@ -309,9 +304,7 @@ func TestNeedsRestart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := config.Load(tc.flags, []byte(tc.file), "c.yaml")
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			if diff := cmp.Diff(tc.want, config.NeedsRestart(config.Default(), c)); diff != "" {
 				t.Errorf("needs restart (-want +got):\n%s", diff)
 			}

@@ -3,6 +3,8 @@ package config_test
 import (
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
 )
@@ -17,9 +19,7 @@ func TestProfilesHaveTheResourcesOfNVIDIAsPlugin(t *testing.T) {
 		"1g.24gb+me.all": "nvidia.com/mig-1g.24gb.me.all",
 	} {
 		p, err := gpu.ParseProfile(profile)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		if got := config.MIGResource(p); got != want {
 			t.Errorf("MIGResource(%s) = %s, want %s", profile, got, want)
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/config"
 )
@@ -32,9 +33,7 @@ func TestResourceConfig(t *testing.T) {
 	} {
 		t.Run(value, func(t *testing.T) {
 			c, err := loadFork(value)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			if diff := cmp.Diff(want, c.Sharing.Shares); diff != "" {
 				t.Errorf("shares (-want +got):\n%s", diff)
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/devnode"
 )
@@ -46,29 +47,22 @@ func newHost(t *testing.T) *host {
 	h.file("driver/nvidia/capabilities/gpu0/mig/gi1/access", "DeviceFileMinor: 12\nDeviceFileMode: 292\n")
 	h.file("driver/nvidia/capabilities/gpu0/mig/gi1/ci0/access", "DeviceFileMinor: 13\nDeviceFileMode: 292\n")
 	h.file("driver/nvidia-caps/mig-minors", "config 1\nmonitor 2\ngpu0/gi1/access 12\ngpu0/gi1/ci0/access 13\ngpu0/gi2/access 21\n")
-	must(t, os.MkdirAll(h.dev, 0o755))
+	assert.NilError(t, os.MkdirAll(h.dev, 0o755))
 	return h
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func (h *host) file(name, text string) {
 	h.t.Helper()
 	path := filepath.Join(h.proc, name)
-	must(h.t, os.MkdirAll(filepath.Dir(path), 0o755))
-	must(h.t, os.WriteFile(path, []byte(text), 0o600))
+	assert.NilError(h.t, os.MkdirAll(filepath.Dir(path), 0o755))
+	assert.NilError(h.t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 func (h *host) mknod(name string, major, minor uint32) {
 	h.t.Helper()
 	path := filepath.Join(h.dev, name)
-	must(h.t, os.MkdirAll(filepath.Dir(path), 0o755))
-	must(h.t, unix.Mknod(path, unix.S_IFCHR|0o600, int(unix.Mkdev(major, minor))))
+	assert.NilError(h.t, os.MkdirAll(filepath.Dir(path), 0o755))
+	assert.NilError(h.t, unix.Mknod(path, unix.S_IFCHR|0o600, int(unix.Mkdev(major, minor))))
 }
 
 // wanted returns all nodes of the driver.
@@ -76,9 +70,9 @@ func (h *host) wanted() []devnode.Node {
 	h.t.Helper()
 	d := devnode.Driver(h.proc)
 	control, err := d.Control()
-	must(h.t, err)
+	assert.NilError(h.t, err)
 	gpus, err := d.GPUs()
-	must(h.t, err)
+	assert.NilError(h.t, err)
 	return append(control, gpus...)
 }
 
@@ -105,7 +99,7 @@ func TestNodes(t *testing.T) {
 	// The driver was loaded again, with another number.
 	h.mknod("nvidia-uvm", 509, 0)
 	plan, err := devnode.Nodes(h.dev, h.wanted())
-	must(t, err)
+	assert.NilError(t, err)
 	same(t, `
 make /dev/nvidia-modeset: character device 195:254, mode 0660
 make /dev/nvidia-uvm: character device 510:0, mode 0660 (it is 509:0)
@@ -115,18 +109,18 @@ make /dev/nvidia-caps/nvidia-cap1: character device 508:1, mode 0400
 make /dev/nvidia-caps/nvidia-cap2: character device 508:2, mode 0444
 make /dev/nvidia-caps/nvidia-cap12: character device 508:12, mode 0444
 make /dev/nvidia-caps/nvidia-cap13: character device 508:13, mode 0444`, h.text(plan))
-	must(t, plan.Apply())
+	assert.NilError(t, plan.Apply())
 	again, err := devnode.Nodes(h.dev, h.wanted())
 	if err != nil || len(again) > 0 {
 		t.Errorf("a second plan is %q, %v, want none", h.text(again), err)
 	}
 	var st unix.Stat_t
-	must(t, unix.Lstat(filepath.Join(h.dev, "nvidia-uvm"), &st))
+	assert.NilError(t, unix.Lstat(filepath.Join(h.dev, "nvidia-uvm"), &st))
 	if unix.Major(st.Rdev) != 510 || st.Mode&0o777 != 0o660 || st.Uid != 7 || st.Gid != 44 {
 		t.Errorf("nvidia-uvm is %d with mode %o of %d:%d", unix.Major(st.Rdev), st.Mode, st.Uid, st.Gid)
 	}
 	names, err := os.ReadDir(h.dev)
-	must(t, err)
+	assert.NilError(t, err)
 	for _, e := range names {
 		if strings.HasPrefix(e.Name(), ".") {
 			t.Errorf("%s was left behind", e.Name())
@@ -145,14 +139,14 @@ func TestNodesLeaveWhatIsNoDevice(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t)
 			path := filepath.Join(h.dev, "nvidiactl")
-			must(t, put(path))
+			assert.NilError(t, put(path))
 			before, err := os.Lstat(path)
-			must(t, err)
+			assert.NilError(t, err)
 			plan, err := devnode.Nodes(h.dev, h.wanted())
 			if err == nil || !strings.Contains(err.Error(), path+": the file with this path is not a character device: remove it") {
 				t.Errorf("error is %v, want one that names %s", err, path)
 			}
-			must(t, plan.Apply())
+			assert.NilError(t, plan.Apply())
 			if after, err := os.Lstat(path); err != nil || !os.SameFile(before, after) {
 				t.Errorf("it is now %v, %v", after, err)
 			}
@@ -208,7 +202,7 @@ func TestLinks(t *testing.T) {
 	} {
 		h.mknod(name, n[0], n[1])
 	}
-	must(t, os.MkdirAll(h.char, 0o755))
+	assert.NilError(t, os.MkdirAll(h.char, 0o755))
 	for link, target := range map[string]string{
 		// As udev makes it, and as NVIDIA's toolkit does.
 		"195:255": "../nvidiactl", "508:1": filepath.Join(h.dev, "nvidia-caps/nvidia-cap1"),
@@ -217,24 +211,24 @@ func TestLinks(t *testing.T) {
 		// To nothing, and to something that is not ours.
 		"195:0": "../nvidia7", "1:3": "../null",
 	} {
-		must(t, os.Symlink(target, filepath.Join(h.char, link)))
+		assert.NilError(t, os.Symlink(target, filepath.Join(h.char, link)))
 	}
 	existing, err := devnode.Existing(h.dev)
-	must(t, err)
+	assert.NilError(t, err)
 	plan, err := devnode.Links(h.dev, h.char, existing)
-	must(t, err)
+	assert.NilError(t, err)
 	same(t, `
 remove /dev/char/509:0 (it is ../nvidia-uvm)
 link /dev/char/510:0 -> ../nvidia-uvm
 link /dev/char/195:0 -> ../nvidia0 (it is ../nvidia7)`, h.text(plan))
-	must(t, plan.Apply())
+	assert.NilError(t, plan.Apply())
 	again, err := devnode.Links(h.dev, h.char, existing)
 	if err != nil || len(again) > 0 {
 		t.Errorf("a second plan is %q, %v, want none", h.text(again), err)
 	}
-	must(t, plan.Undo())
+	assert.NilError(t, plan.Undo())
 	left, err := os.ReadDir(h.char)
-	must(t, err)
+	assert.NilError(t, err)
 	var names []string
 	for _, e := range left {
 		names = append(names, e.Name())
@@ -247,11 +241,11 @@ link /dev/char/195:0 -> ../nvidia0 (it is ../nvidia7)`, h.text(plan))
 func TestLinksLeaveWhatIsNoLink(t *testing.T) {
 	h := newHost(t)
 	h.mknod("nvidiactl", 195, 255)
-	must(t, os.MkdirAll(h.char, 0o755))
+	assert.NilError(t, os.MkdirAll(h.char, 0o755))
 	path := filepath.Join(h.char, "195:255")
-	must(t, os.WriteFile(path, nil, 0o600))
+	assert.NilError(t, os.WriteFile(path, nil, 0o600))
 	existing, err := devnode.Existing(h.dev)
-	must(t, err)
+	assert.NilError(t, err)
 	plan, err := devnode.Links(h.dev, h.char, existing)
 	if err == nil || !strings.Contains(err.Error(), path) || len(plan) > 0 {
 		t.Errorf("Links() = %q, %v, want an error that names %s", h.text(plan), err, path)
@@ -261,7 +255,7 @@ func TestLinksLeaveWhatIsNoLink(t *testing.T) {
 func TestPossible(t *testing.T) {
 	h := newHost(t)
 	got, err := devnode.Driver(h.proc).Possible()
-	must(t, err)
+	assert.NilError(t, err)
 	var names []string
 	for _, n := range got {
 		names = append(names, n.Name)
@@ -276,7 +270,7 @@ func TestKeep(t *testing.T) {
 	h := newHost(t)
 	cfg := devnode.Config{Proc: h.proc, Dev: h.dev, Char: h.char}
 	first, err := devnode.Keep(cfg)
-	must(t, err)
+	assert.NilError(t, err)
 	if len(first) != 2*len(h.wanted()) {
 		t.Errorf("Keep() did\n%s\nwant %d nodes and as many links", h.text(first), len(h.wanted()))
 	}
@@ -285,7 +279,7 @@ func TestKeep(t *testing.T) {
 	}
 	h.file("devices", strings.ReplaceAll(devices, "510 nvidia-uvm", "509 nvidia-uvm"))
 	changed, err := devnode.Keep(cfg)
-	must(t, err)
+	assert.NilError(t, err)
 	same(t, `
 make /dev/nvidia-uvm: character device 509:0, mode 0666 (it is 510:0)
 make /dev/nvidia-uvm-tools: character device 509:1, mode 0666 (it is 510:1)
@@ -309,7 +303,7 @@ func TestNodesThatNobodyMayMake(t *testing.T) {
 	h.mknod("nvidia-uvm", 509, 0)
 	cfg := devnode.Config{Proc: h.proc, Dev: h.dev, Char: h.char}
 	done, err := devnode.Keep(cfg)
-	must(t, err)
+	assert.NilError(t, err)
 	same(t, `
 make /dev/nvidia-caps/nvidia-cap1: character device 508:1, mode 0400
 make /dev/nvidia-caps/nvidia-cap2: character device 508:2, mode 0444
@@ -320,9 +314,7 @@ link /dev/char/508:2 -> ../nvidia-caps/nvidia-cap2
 link /dev/char/509:0 -> ../nvidia-uvm
 link /dev/char/195:255 -> ../nvidiactl`, h.text(done))
 	want := "these are missing in " + h.dev + ": nvidia-modeset, nvidia-uvm, nvidia-uvm-tools, nvidia0, nvidia-caps/nvidia-cap12;"
-	if err := cfg.Left(); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("Left() = %v, want %q", err, want)
-	}
+	assert.ErrorContains(t, cfg.Left(), want)
 	h.file("driver/nvidia/params", "ModifyDeviceFiles: 1\n")
 	h.file("driver/nvidia/capabilities/gpu0/mig/gi1/access", "DeviceFileMinor: 12\nDeviceFileMode: 292\nDeviceFileModify: 1\n")
 	if err := cfg.Left(); err != nil {
@@ -334,9 +326,9 @@ link /dev/char/195:255 -> ../nvidiactl`, h.text(done))
 func TestAppliesAtOnce(t *testing.T) {
 	h := newHost(t)
 	nodes, err := devnode.Nodes(h.dev, h.wanted())
-	must(t, err)
+	assert.NilError(t, err)
 	links, err := devnode.Links(h.dev, h.char, h.wanted())
-	must(t, err)
+	assert.NilError(t, err)
 	plan := append(nodes, links...)
 	var all sync.WaitGroup
 	for range 8 {
@@ -362,9 +354,9 @@ func TestLinksLeadToPathsOfTheHost(t *testing.T) {
 	h := newHost(t)
 	cfg := devnode.Config{Proc: h.proc, Dev: h.dev, HostDev: "/opt/driver/dev", Char: h.char}
 	_, err := devnode.Keep(cfg)
-	must(t, err)
+	assert.NilError(t, err)
 	target, err := os.Readlink(filepath.Join(h.char, "195:255"))
-	must(t, err)
+	assert.NilError(t, err)
 	if got := filepath.Join(h.char, target); got != "/opt/driver/dev/nvidiactl" {
 		t.Errorf("the link leads to %s", got)
 	}

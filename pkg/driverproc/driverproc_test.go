@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/driverproc"
 )
@@ -33,12 +34,8 @@ func root(t *testing.T, file, text string) driverproc.Root {
 func put(t *testing.T, dir, file, text string) {
 	t.Helper()
 	path := filepath.Join(dir, file)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	assert.NilError(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 func TestVersion(t *testing.T) {
@@ -72,16 +69,12 @@ func TestVersion(t *testing.T) {
 func TestFilesThatWouldBlockAreRejected(t *testing.T) {
 	r := root(t, versionFile, "")
 	path := filepath.Join(string(r), versionFile)
-	if err := errors.Join(os.Remove(path), unix.Mkfifo(path, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, errors.Join(os.Remove(path), unix.Mkfifo(path, 0o600)))
 	done := make(chan error, 1)
 	go func() { _, err := r.Version(); done <- err }()
 	select {
 	case err := <-done:
-		if err == nil || !strings.Contains(err.Error(), "not a regular file") {
-			t.Errorf("Version() of a FIFO = %v", err)
-		}
+		assert.ErrorContains(t, err, "not a regular file")
 	case <-time.After(5 * time.Minute):
 		t.Fatal("Version() of a FIFO blocks")
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/driverroot"
 )
@@ -33,9 +34,7 @@ func (r *rendered) extraNodes(dir string) {
 
 func (r *rendered) folder(rel string) {
 	r.t.Helper()
-	if err := os.MkdirAll(filepath.Join(r.dir, rel), 0o755); err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, os.MkdirAll(filepath.Join(r.dir, rel), 0o755))
 }
 
 func TestExtras(t *testing.T) {
@@ -199,17 +198,13 @@ func (r *rendered) settle() {
 		}
 		return unix.UtimesNanoAt(unix.AT_FDCWD, p, []unix.Timespec{{Sec: 1_700_000_000}, {Sec: 1_700_000_000}}, 0)
 	})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, err)
 }
 
 func TestOutdated(t *testing.T) {
 	const lib = "usr/lib/x86_64-linux-gnu/"
 	remove := func(r *rendered, rel string) {
-		if err := os.Remove(filepath.Join(r.dir, rel)); err != nil {
-			r.t.Fatal(err)
-		}
+		assert.NilError(r.t, os.Remove(filepath.Join(r.dir, rel)))
 	}
 	type outdated struct{ Content, Extras bool }
 	for name, c := range map[string]struct {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/driverroot"
 	"outrigger.dev/pkg/ldso"
@@ -36,12 +37,8 @@ func newRendered(t testing.TB) *rendered {
 func (r *rendered) file(rel string, mode os.FileMode, data []byte) {
 	r.t.Helper()
 	p := filepath.Join(r.dir, rel)
-	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-		r.t.Fatal(err)
-	}
-	if err := os.WriteFile(p, data, mode); err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, os.MkdirAll(filepath.Dir(p), 0o755))
+	assert.NilError(r.t, os.WriteFile(p, data, mode))
 }
 
 // library writes a library with a SONAME.
@@ -53,21 +50,15 @@ func (r *rendered) library(rel, soname string) {
 func (r *rendered) link(rel, target string) {
 	r.t.Helper()
 	p := filepath.Join(r.dir, rel)
-	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-		r.t.Fatal(err)
-	}
-	if err := os.Symlink(target, p); err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, os.MkdirAll(filepath.Dir(p), 0o755))
+	assert.NilError(r.t, os.Symlink(target, p))
 }
 
 // node makes a character device, or skips the test where that is not allowed.
 func (r *rendered) node(rel string, mode, major, minor uint32) {
 	r.t.Helper()
 	p := filepath.Join(r.dir, rel)
-	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, os.MkdirAll(filepath.Dir(p), 0o755))
 	err := unix.Mknod(p, unix.S_IFCHR|mode, int(unix.Mkdev(major, minor)))
 	if errors.Is(err, unix.EPERM) {
 		r.t.Skip("device nodes cannot be made here: CAP_MKNOD is missing")
@@ -75,9 +66,7 @@ func (r *rendered) node(rel string, mode, major, minor uint32) {
 	if err == nil {
 		err = os.Chmod(p, os.FileMode(mode)) // without the umask
 	}
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, err)
 }
 
 // driver renders what every driver installation has.
@@ -108,9 +97,7 @@ func (r *rendered) root() *driverroot.Root {
 		ProcRoot: filepath.Join(r.dir, "proc"), SysRoot: filepath.Join(r.dir, "sys"),
 		HostDev: filepath.Join(r.dir, "host/dev"),
 	})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, err)
 	return root
 }
 
@@ -126,9 +113,7 @@ func unmarked() cmp.Option {
 func (r *rendered) find() *driverroot.Content {
 	r.t.Helper()
 	c, err := r.root().Find()
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, err)
 	return c
 }
 
@@ -148,9 +133,7 @@ func TestFindDescribesADriver(t *testing.T) {
 	r.file("/usr/share/glvnd/egl_vendor.d/10_nvidia.json", 0o644, []byte("{}"))
 	r.file("/etc/vulkan/icd.d/nvidia_icd.json", 0o644, []byte("{}"))
 	r.link("/var/run", "/run")
-	if err := os.MkdirAll(filepath.Join(r.dir, "run/nvidia-persistenced"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.MkdirAll(filepath.Join(r.dir, "run/nvidia-persistenced"), 0o755))
 	listen(t, filepath.Join(r.dir, "run/nvidia-persistenced/socket"))
 	r.node("/dev/dri/renderD128", 0o660, 226, 128)
 	r.link("/sys/class/drm/renderD128", "../../devices/pci0000:00/0000:07:00.0/drm/renderD128")
@@ -197,9 +180,7 @@ func listen(t *testing.T, path string) {
 	// A path that is too long for a socket address is reached by its folder.
 	t.Chdir(filepath.Dir(path))
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", filepath.Base(path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 }
 
@@ -274,9 +255,7 @@ func loaderCache(t *testing.T, libs map[string]int32) []byte {
 		entries = append(entries, ldso.Entry{Name: path.Base(p), Path: p, Flags: flags})
 	}
 	data, err := ldso.Encode(entries)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return data
 }
 
@@ -384,9 +363,7 @@ func TestFindTakesTheVersionOfTheKernelModule(t *testing.T) {
 func TestLinksStayInTheRoot(t *testing.T) {
 	outside := t.TempDir()
 	secret := filepath.Join(outside, "libcuda.so."+version)
-	if err := os.WriteFile(secret, ldsotest.Library(elf.EM_X86_64, "libcuda.so.1"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(secret, ldsotest.Library(elf.EM_X86_64, "libcuda.so.1"), 0o600))
 	up := strings.Repeat("../", 30)
 	for name, render := range map[string]func(r *rendered){
 		"an absolute link of a library": func(r *rendered) {
@@ -451,13 +428,9 @@ func TestDeviceRoot(t *testing.T) {
 	r := newRendered(t)
 	r.driver()
 	root, err := driverroot.New(driverroot.Config{HostPath: "/", CtrPath: r.dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	c, err := root.Find()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if got := c.GPUs[1].HostPath; got != "/dev/nvidia1" {
 		t.Errorf("host path = %q, want /dev/nvidia1", got)
 	}
@@ -477,9 +450,7 @@ func TestDeviceRoot(t *testing.T) {
 	other := newRendered(t)
 	other.nodes()
 	root, err = driverroot.New(driverroot.Config{HostPath: "/run/nvidia/driver", CtrPath: r.dir, DevRoot: other.dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if c, err = root.Find(); err != nil {
 		t.Fatal(err)
 	}
@@ -498,9 +469,7 @@ func TestNewRejectsRelativePaths(t *testing.T) {
 
 func TestCtrPathOf(t *testing.T) {
 	root, err := driverroot.New(driverroot.Config{HostPath: "/run/nvidia/driver", CtrPath: "/driver-root"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	for host, want := range map[string]string{
 		"/run/nvidia/driver":               "/driver-root",
 		"/run/nvidia/driver/usr/bin/x":     "/driver-root/usr/bin/x",

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
@@ -103,9 +104,7 @@ func TestDecodeAcceptsFabrics(t *testing.T) {
 		t.Errorf("the snapshot has %d fabrics, want 3: a GPU without one does not show it", n)
 	}
 	got, err := gpu.Decode(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if d := cmp.Diff(node, got); d != "" {
 		t.Errorf("mismatch (-want +got):\n%s", d)
 	}
@@ -116,9 +115,7 @@ func TestDecodeAcceptsAFaultyGPUOfWhichLittleIsKnown(t *testing.T) {
 	node.GPUs[1] = gpu.GPU{Index: 1, Minor: -1, NUMANode: -1, Fault: &gpu.Fault{Op: "nvmlDeviceGetHandleByIndex_v2", Reason: "GPU is lost"}}
 	node.Links = nil
 	got, err := gpu.Decode(encode(t, node))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if d := cmp.Diff(node, got); d != "" {
 		t.Errorf("mismatch (-want +got):\n%s", d)
 	}
@@ -215,9 +212,7 @@ func TestDecodeAcceptsSnapshotsWithoutGPUInstances(t *testing.T) {
 		t.Fatalf("the snapshot is not of the old form: %s", text)
 	}
 	got, err := gpu.Decode(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if d := cmp.Diff(node, got); d != "" {
 		t.Errorf("mismatch (-want +got):\n%s", d)
 	}
@@ -229,9 +224,7 @@ func TestDecodeAcceptsGPUInstancesWithoutDevices(t *testing.T) {
 	mig.Devices = nil
 	mig.GPUInstances[1] = gpu.GPUInstance{ID: mig.GPUInstances[1].ID} // the driver does not report more
 	got, err := gpu.Decode(encode(t, node))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if d := cmp.Diff(node, got); d != "" {
 		t.Errorf("mismatch (-want +got):\n%s", d)
 	}
@@ -248,9 +241,7 @@ func TestDecodeAcceptsMIGDevicesOfWhichLittleIsKnown(t *testing.T) {
 	}
 	node.GPUs[1].MIG.Devices[2].Placement = gpu.Placement{} // the driver does not report it
 	got, err := gpu.Decode(encode(t, node))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if d := cmp.Diff(node, got); d != "" {
 		t.Errorf("mismatch (-want +got):\n%s", d)
 	}
@@ -259,8 +250,6 @@ func TestDecodeAcceptsMIGDevicesOfWhichLittleIsKnown(t *testing.T) {
 func encode(t *testing.T, node *gpu.Node) []byte {
 	t.Helper()
 	data, err := json.Marshal(node)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return data
 }

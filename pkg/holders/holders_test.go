@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/holders"
 	"outrigger.dev/pkg/procowner"
@@ -29,23 +30,15 @@ type process struct {
 
 func write(t *testing.T, path, content string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	assert.NilError(t, os.WriteFile(path, []byte(content), 0o644))
 }
 
 func links(t *testing.T, dir string, targets map[string]string) {
 	t.Helper()
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.MkdirAll(dir, 0o755))
 	for name, target := range targets {
-		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.Symlink(target, filepath.Join(dir, name)))
 	}
 }
 
@@ -116,16 +109,10 @@ func TestFindTellsWhatItCannotExamine(t *testing.T) {
 		"9": {comm: "ended"},
 	})
 	// A file where a folder is expected fails for root too.
-	if err := os.RemoveAll(root.Proc + "/8/fd"); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.RemoveAll(root.Proc+"/8/fd"))
 	write(t, root.Proc+"/8/fd", "")
-	if err := os.RemoveAll(root.Proc + "/9"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(root.Proc+"/9", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.RemoveAll(root.Proc+"/9"))
+	assert.NilError(t, os.Mkdir(root.Proc+"/9", 0o755))
 	got, err := holders.Find(t.Context(), root, null)
 	if err == nil || !strings.Contains(err.Error(), "cannot examine a process ") || len(got) != 1 || got[0].PID != 7 {
 		t.Errorf("%+v, %v", got, err)
@@ -142,9 +129,7 @@ func TestFindTellsWhatItCannotExamine(t *testing.T) {
 
 func TestFindsThisProcess(t *testing.T) {
 	f, err := os.Open("/dev/full")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	defer f.Close()
 	// The kernel keeps 15 bytes of a program's name.
 	name := filepath.Base(os.Args[0])

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/holders"
 	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/procowner"
@@ -25,13 +27,9 @@ func TestLocking(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := open(t, filepath.Join(t.TempDir(), "nvml"))
-			if err := c.lock(f); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, c.lock(f))
 			file, err := f.Stat()
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			found, _ := holders.Locking(t.Context(), procowner.Root{}, file) // other processes may belong to another user
 			if got := len(found) == 1 && found[0].PID == os.Getpid(); got != c.want || len(found) > 1 {
 				t.Errorf("%v lock the file, want this process: %t", found, c.want)
@@ -46,9 +44,7 @@ func TestLocking(t *testing.T) {
 func open(t *testing.T, path string) *os.File {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	return f
 }
@@ -56,8 +52,6 @@ func open(t *testing.T, path string) *os.File {
 func info(t *testing.T) fs.FileInfo {
 	t.Helper()
 	file, err := os.Stat(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return file
 }

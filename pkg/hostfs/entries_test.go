@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/hostfs"
 )
 
@@ -57,12 +59,12 @@ func TestWatchEntriesReportsWhatChanges(t *testing.T) {
 		want   bool
 	}{
 		"a new file":             {func(t *testing.T, dir string) { write(t, filepath.Join(dir, "new"), "x") }, true},
-		"a new folder":           {func(t *testing.T, dir string) { must(t, os.Mkdir(filepath.Join(dir, "sub"), 0o755)) }, true},
-		"a removed file":         {func(t *testing.T, dir string) { must(t, os.Remove(filepath.Join(dir, "other"))) }, true},
+		"a new folder":           {func(t *testing.T, dir string) { assert.NilError(t, os.Mkdir(filepath.Join(dir, "sub"), 0o755)) }, true},
+		"a removed file":         {func(t *testing.T, dir string) { assert.NilError(t, os.Remove(filepath.Join(dir, "other"))) }, true},
 		"a replaced file":        {func(t *testing.T, dir string) { replace(t, filepath.Join(dir, "other")) }, true},
-		"a removed watched file": {func(t *testing.T, dir string) { must(t, os.Remove(filepath.Join(dir, "specs/spec"))) }, true},
-		"a truncated one":        {func(t *testing.T, dir string) { must(t, os.Truncate(filepath.Join(dir, "specs/spec"), 0)) }, true},
-		"another mode of it":     {func(t *testing.T, dir string) { must(t, os.Chmod(filepath.Join(dir, "specs/spec"), 0o600)) }, true},
+		"a removed watched file": {func(t *testing.T, dir string) { assert.NilError(t, os.Remove(filepath.Join(dir, "specs/spec"))) }, true},
+		"a truncated one":        {func(t *testing.T, dir string) { assert.NilError(t, os.Truncate(filepath.Join(dir, "specs/spec"), 0)) }, true},
+		"another mode of it":     {func(t *testing.T, dir string) { assert.NilError(t, os.Chmod(filepath.Join(dir, "specs/spec"), 0o600)) }, true},
 		"one that replaces it":   {func(t *testing.T, dir string) { replace(t, filepath.Join(dir, "specs/spec")) }, true},
 		"a write to a file of a folder": {
 			func(t *testing.T, dir string) { write(t, filepath.Join(dir, "other"), "written over") }, false,
@@ -73,7 +75,7 @@ func TestWatchEntriesReportsWhatChanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			must(t, os.Mkdir(filepath.Join(dir, "specs"), 0o755))
+			assert.NilError(t, os.Mkdir(filepath.Join(dir, "specs"), 0o755))
 			write(t, filepath.Join(dir, "other"), "")
 			write(t, filepath.Join(dir, "specs/spec"), "spec")
 			calls := entries(t, dir, filepath.Join(dir, "specs/spec"), filepath.Join(dir, "missing"))
@@ -94,7 +96,7 @@ func TestWatchEntriesFollowsAPathToAnotherFile(t *testing.T) {
 	calls := entries(t, spec)
 	replace(t, spec)
 	called(t, calls, "a replacement")
-	must(t, os.Truncate(spec, 0))
+	assert.NilError(t, os.Truncate(spec, 0))
 	called(t, calls, "a change of the new file")
 }
 
@@ -103,11 +105,11 @@ func TestWatchEntriesFollowsAPathThatAppears(t *testing.T) {
 	folder := filepath.Join(dir, "folder")
 	fact := filepath.Join(folder, "fact")
 	calls := entries(t, dir, folder, fact)
-	must(t, os.Mkdir(folder, 0o755))
+	assert.NilError(t, os.Mkdir(folder, 0o755))
 	called(t, calls, "its folder")
 	write(t, fact, "")
 	called(t, calls, "the file")
-	must(t, os.WriteFile(fact, []byte("x"), 0o600))
+	assert.NilError(t, os.WriteFile(fact, []byte("x"), 0o600))
 	called(t, calls, "a write to the file")
 }
 
@@ -115,10 +117,10 @@ func replace(t *testing.T, path string) {
 	t.Helper()
 	next := filepath.Join(t.TempDir(), "next")
 	write(t, next, "next")
-	must(t, os.Rename(next, path))
+	assert.NilError(t, os.Rename(next, path))
 }
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	must(t, os.WriteFile(path, []byte(text), 0o600))
+	assert.NilError(t, os.WriteFile(path, []byte(text), 0o600))
 }

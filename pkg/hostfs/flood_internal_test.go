@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/fsnotify/fsnotify"
+	"gotest.tools/v3/assert"
 )
 
 // TestEventsWithoutEndHoldNothingUp has more events at hand than are taken as
@@ -12,9 +13,7 @@ import (
 func TestEventsWithoutEndHoldNothingUp(t *testing.T) {
 	dir := t.TempDir()
 	w, err := NewWatcher(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	events := w.fs.Events
 	t.Cleanup(func() {
 		w.fs.Events = events
@@ -22,18 +21,14 @@ func TestEventsWithoutEndHoldNothingUp(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if err := w.Next(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, w.Next(t.Context()))
 	flood := make(chan fsnotify.Event, 4*maxBatch)
 	for range cap(flood) {
 		flood <- fsnotify.Event{Name: dir + "/file", Op: fsnotify.Write}
 	}
 	w.fs.Events = flood
 	for left := len(flood); left > 2*maxBatch; left = len(flood) {
-		if err := w.Next(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, w.Next(t.Context()))
 		if taken := left - len(flood); taken > maxBatch+1 {
 			t.Fatalf("Next() took %d events as one change, want at most %d", taken, maxBatch+1)
 		}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/hostfs"
 )
 
@@ -15,9 +17,7 @@ func next(t *testing.T, w *hostfs.Watcher) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if err := w.Next(ctx); err != nil {
-		t.Fatalf("no report: %v", err)
-	}
+	assert.NilError(t, w.Next(ctx), "no report")
 }
 
 // mostLeft is more than the number of reports that can be left of what a test did before.
@@ -28,9 +28,9 @@ func goesOn(t *testing.T, w *hostfs.Watcher, path string) {
 	t.Helper()
 	for range mostLeft {
 		if exists(path) {
-			must(t, os.RemoveAll(path))
+			assert.NilError(t, os.RemoveAll(path))
 		} else {
-			must(t, os.MkdirAll(path, 0o755))
+			assert.NilError(t, os.MkdirAll(path, 0o755))
 		}
 		next(t, w)
 	}
@@ -53,42 +53,35 @@ func all(steps ...func(*testing.T, string)) func(*testing.T, string) {
 func put(path string) func(*testing.T, string) {
 	return func(t *testing.T, dir string) {
 		t.Helper()
-		must(t, os.WriteFile(filepath.Join(dir, path), []byte(path), 0o600))
+		assert.NilError(t, os.WriteFile(filepath.Join(dir, path), []byte(path), 0o600))
 	}
 }
 
 func mkdir(path string) func(*testing.T, string) {
 	return func(t *testing.T, dir string) {
 		t.Helper()
-		must(t, os.MkdirAll(filepath.Join(dir, path), 0o755))
+		assert.NilError(t, os.MkdirAll(filepath.Join(dir, path), 0o755))
 	}
 }
 
 func remove(path string) func(*testing.T, string) {
 	return func(t *testing.T, dir string) {
 		t.Helper()
-		must(t, os.RemoveAll(filepath.Join(dir, path)))
+		assert.NilError(t, os.RemoveAll(filepath.Join(dir, path)))
 	}
 }
 
 func rename(from, to string) func(*testing.T, string) {
 	return func(t *testing.T, dir string) {
 		t.Helper()
-		must(t, os.Rename(filepath.Join(dir, from), filepath.Join(dir, to)))
+		assert.NilError(t, os.Rename(filepath.Join(dir, from), filepath.Join(dir, to)))
 	}
 }
 
 func link(to, path string) func(*testing.T, string) {
 	return func(t *testing.T, dir string) {
 		t.Helper()
-		must(t, os.Symlink(to, filepath.Join(dir, path)))
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
+		assert.NilError(t, os.Symlink(to, filepath.Join(dir, path)))
 	}
 }
 

@@ -1,7 +1,6 @@
 package hostfs
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -10,20 +9,17 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 )
 
 // TestWatchesEndBeforeTheInstanceIsClosed: the kernel takes a while to end watches, for which
 // a close would wait.
 func TestWatchesEndBeforeTheInstanceIsClosed(t *testing.T) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	in := os.NewFile(uintptr(fd), "inotify")
 	watches := map[int]bool{}
-	if err := addEntries(fd, []string{t.TempDir(), t.TempDir()}, watches); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, addEntries(fd, []string{t.TempDir(), t.TempDir()}, watches))
 	if n := watched(t, fd); n != 2 || len(watches) != 2 {
 		t.Fatalf("%d paths are watched, and %d are known, want 2", n, len(watches))
 	}
@@ -39,17 +35,13 @@ func TestWatchesEndBeforeTheInstanceIsClosed(t *testing.T) {
 		case <-time.After(time.Millisecond):
 		}
 	}
-	if err := in.Close(); !errors.Is(err, os.ErrClosed) {
-		t.Errorf("close it again: %v, want %v", err, os.ErrClosed)
-	}
+	assert.ErrorIs(t, in.Close(), os.ErrClosed)
 }
 
 // watched returns how many paths an inotify instance watches, see proc_pid_fdinfo(5).
 func watched(t *testing.T, fd int) int {
 	t.Helper()
 	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return strings.Count(string(info), "inotify wd:")
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/hostfs"
 )
 
@@ -14,24 +16,24 @@ func TestRemoveLeftovers(t *testing.T) {
 	path := filepath.Join(dir, "spec.json")
 	// What a process leaves that is killed before it commits.
 	left, err := hostfs.Replace(path, 0o644)
-	must(t, err)
+	assert.NilError(t, err)
 	atWork, err := hostfs.Replace(path, 0o644)
-	must(t, err)
+	assert.NilError(t, err)
 	defer atWork.Close()
-	must(t, left.File.Close())
+	assert.NilError(t, left.File.Close())
 	write(t, path, "spec")
 	for _, name := range []string{".other.json.tmp-1", ".spec.json.tmp", "spec.json.tmp-1"} {
 		write(t, filepath.Join(dir, name), "")
 		old(t, filepath.Join(dir, name))
 	}
-	must(t, os.Mkdir(filepath.Join(dir, ".spec.json.tmp-folder"), 0o755))
+	assert.NilError(t, os.Mkdir(filepath.Join(dir, ".spec.json.tmp-folder"), 0o755))
 	old(t, filepath.Join(dir, ".spec.json.tmp-folder"))
 	old(t, path)
 	old(t, left.Name())
 	old(t, atWork.Name())
-	must(t, hostfs.RemoveLeftovers(path))
+	assert.NilError(t, hostfs.RemoveLeftovers(path))
 	wantFiles(t, dir, ".other.json.tmp-1", ".spec.json.tmp", filepath.Base(atWork.Name()), ".spec.json.tmp-folder", "spec.json", "spec.json.tmp-1")
-	must(t, hostfs.RemoveLeftovers(filepath.Join(dir, "missing/spec.json")))
+	assert.NilError(t, hostfs.RemoveLeftovers(filepath.Join(dir, "missing/spec.json")))
 }
 
 func TestRemoveLeftoversOfSeveralFiles(t *testing.T) {
@@ -39,14 +41,14 @@ func TestRemoveLeftoversOfSeveralFiles(t *testing.T) {
 	paths := []string{filepath.Join(dir, "a"), filepath.Join(dir, "b"), filepath.Join(dir, "c")}
 	for _, path := range paths {
 		left, err := hostfs.Replace(path, 0o644)
-		must(t, err)
-		must(t, left.Locked())
-		must(t, left.File.Close())
+		assert.NilError(t, err)
+		assert.NilError(t, left.Locked())
+		assert.NilError(t, left.File.Close())
 		old(t, left.Name())
 	}
 	kept, err := filepath.Glob(filepath.Join(dir, ".c.tmp-*"))
-	must(t, err)
-	must(t, hostfs.RemoveLeftoversIn(dir, paths[:2]...))
+	assert.NilError(t, err)
+	assert.NilError(t, hostfs.RemoveLeftoversIn(dir, paths[:2]...))
 	wantFiles(t, dir, filepath.Base(kept[0]))
 }
 
@@ -54,17 +56,17 @@ func TestRemoveLeftoversOfSeveralFiles(t *testing.T) {
 func TestReplaceFrom(t *testing.T) {
 	above := t.TempDir()
 	dir := filepath.Join(above, "conf.d")
-	must(t, os.Mkdir(dir, 0o755))
+	assert.NilError(t, os.Mkdir(dir, 0o755))
 	path := filepath.Join(dir, "a.conf")
 	left, err := hostfs.ReplaceFrom(above, path, 0o644)
-	must(t, err)
+	assert.NilError(t, err)
 	wantFiles(t, dir)
-	must(t, left.File.Close())
+	assert.NilError(t, left.File.Close())
 	old(t, left.Name())
 	r, err := hostfs.ReplaceFrom(above, path, 0o644)
-	must(t, err)
-	must(t, r.Commit())
-	must(t, r.Close())
+	assert.NilError(t, err)
+	assert.NilError(t, r.Commit())
+	assert.NilError(t, r.Close())
 	wantFiles(t, dir, "a.conf")
 	wantFiles(t, above, "conf.d")
 }
@@ -76,16 +78,16 @@ func TestWritersRemoveLeftovers(t *testing.T) {
 	leave := func() {
 		t.Helper()
 		left, err := hostfs.Replace(path, 0o644)
-		must(t, err)
-		must(t, left.File.Close())
+		assert.NilError(t, err)
+		assert.NilError(t, left.File.Close())
 		old(t, left.Name())
 	}
 	leave()
-	must(t, hostfs.WriteFile(path, []byte("a"), 0o644))
+	assert.NilError(t, hostfs.WriteFile(path, []byte("a"), 0o644))
 	wantFiles(t, filepath.Dir(path), "features")
 	leave()
 	wrote, err := hostfs.WriteIfChanged(path, []byte("a"), 0o644)
-	must(t, err)
+	assert.NilError(t, err)
 	if wrote {
 		t.Error("wrote a file that has not changed")
 	}
@@ -95,5 +97,5 @@ func TestWritersRemoveLeftovers(t *testing.T) {
 func old(t *testing.T, path string) {
 	t.Helper()
 	at := time.Now().Add(-time.Hour)
-	must(t, os.Chtimes(path, at, at))
+	assert.NilError(t, os.Chtimes(path, at, at))
 }

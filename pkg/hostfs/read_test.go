@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/hostfs"
 )
@@ -32,7 +33,7 @@ func inTime(t *testing.T, f func() error) error {
 func TestReadFile(t *testing.T) {
 	dir := t.TempDir()
 	all(put("file"), link("file", "link"), mkdir("dir"))(t, dir)
-	must(t, unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
+	assert.NilError(t, unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
 	for name, tc := range map[string]struct {
 		limit     int64
 		want, err string
@@ -69,14 +70,14 @@ func TestReadFile(t *testing.T) {
 // It does not wait for the writer of a named pipe.
 func TestReadInput(t *testing.T) {
 	dir := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(dir, "file"), []byte("text"), 0o600))
-	must(t, unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
+	assert.NilError(t, os.WriteFile(filepath.Join(dir, "file"), []byte("text"), 0o600))
+	assert.NilError(t, unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
 	r, w, err := os.Pipe()
-	must(t, err)
+	assert.NilError(t, err)
 	defer r.Close()
 	_, err = w.WriteString("text")
-	must(t, err)
-	must(t, w.Close())
+	assert.NilError(t, err)
+	assert.NilError(t, w.Close())
 	for name, tc := range map[string]struct {
 		path  string
 		limit int64
@@ -112,7 +113,7 @@ func TestReadInput(t *testing.T) {
 func TestOnlyRegularFilesAreReplaced(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "fifo")
-	must(t, unix.Mkfifo(path, 0o600))
+	assert.NilError(t, unix.Mkfifo(path, 0o600))
 	for at, kind := range map[string]string{path: "named pipe", "/dev/full": "device"} {
 		err := hostfs.WriteFile(at, []byte("x"), 0o644)
 		if err == nil || !strings.Contains(err.Error(), at+": it is a "+kind+", not a regular file") {
@@ -129,13 +130,11 @@ func TestShowNew(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file")
 	first, err := hostfs.Replace(path, 0o600)
-	must(t, err)
+	assert.NilError(t, err)
 	second, err := hostfs.Replace(path, 0o600)
-	must(t, err)
-	must(t, first.ShowNew())
-	if err := second.ShowNew(); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("ShowNew() = %v at the path of a file, want ErrExist", err)
-	}
-	must(t, errors.Join(first.Close(), second.Close()))
+	assert.NilError(t, err)
+	assert.NilError(t, first.ShowNew())
+	assert.ErrorIs(t, second.ShowNew(), fs.ErrExist)
+	assert.NilError(t, errors.Join(first.Close(), second.Close()))
 	wantFiles(t, dir, "file")
 }

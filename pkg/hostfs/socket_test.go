@@ -7,15 +7,15 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/hostfs"
 )
 
 // The limit is the kernel's.
 func TestCheckSocketPath(t *testing.T) {
 	dir, err := os.MkdirTemp("", "socket") //nolint:usetesting // the path of t.TempDir is too long
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/hostfs"
 )
 
@@ -51,9 +53,7 @@ func TestTrusted(t *testing.T) {
 			root := t.TempDir()
 			folder := filepath.Join(root, "folder")
 			file := filepath.Join(folder, "file")
-			if err := errors.Join(os.Mkdir(folder, 0o755), os.WriteFile(file, nil, 0o600), tc.change(folder, file)); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, errors.Join(os.Mkdir(folder, 0o755), os.WriteFile(file, nil, 0o600), tc.change(folder, file)))
 			if strings.Contains(name, "sudo") {
 				t.Setenv("SUDO_UID", "4321")
 				t.Setenv("SUDO_GID", "5432")

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/hostfs"
 )
 
@@ -21,15 +23,15 @@ func TestWatcherReportsEachSocket(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "plugins", "kubelet.sock")
 	w, err := hostfs.NewWatcher(path)
-	must(t, err)
+	assert.NilError(t, err)
 	defer w.Close()
 	next(t, w)
-	must(t, os.Mkdir(filepath.Dir(path), 0o755))
+	assert.NilError(t, os.Mkdir(filepath.Dir(path), 0o755))
 	for range mostLeft {
 		l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", path)
-		must(t, err)
+		assert.NilError(t, err)
 		next(t, w)
-		must(t, l.Close())
+		assert.NilError(t, l.Close())
 		next(t, w)
 	}
 }
@@ -38,7 +40,7 @@ func TestWatcherReportsEachSocket(t *testing.T) {
 func TestWatcherLosesNothing(t *testing.T) {
 	dir := t.TempDir()
 	w, err := hostfs.NewWatcher(filepath.Join(dir, "a", "b", "file"))
-	must(t, err)
+	assert.NilError(t, err)
 	defer w.Close()
 	next(t, w)
 	for range 100 {
@@ -55,7 +57,7 @@ func TestWatcherStaysQuiet(t *testing.T) {
 	dir := t.TempDir()
 	mkdir("a/b/c")(t, dir)
 	w, err := hostfs.NewWatcher(filepath.Join(dir, "a/b/file"), filepath.Join(dir, "end"))
-	must(t, err)
+	assert.NilError(t, err)
 	defer w.Close()
 	next(t, w)
 	ended := make(chan struct{})
@@ -90,22 +92,22 @@ func TestWatcherOutlivesFoldersThatAreMovedAndRemoved(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a", "b")
 	w, err := hostfs.NewWatcher(path)
-	must(t, err)
+	assert.NilError(t, err)
 	next(t, w)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		for range 300 {
-			must(t, os.MkdirAll(path, 0o755))
+			assert.NilError(t, os.MkdirAll(path, 0o755))
 			next(t, w)
-			must(t, os.Rename(path, filepath.Join(dir, "old")))
-			must(t, os.Remove(filepath.Join(dir, "old")))
+			assert.NilError(t, os.Rename(path, filepath.Join(dir, "old")))
+			assert.NilError(t, os.Remove(filepath.Join(dir, "old")))
 			next(t, w)
 		}
 	}()
 	select {
 	case <-ended:
-		must(t, w.Close())
+		assert.NilError(t, w.Close())
 	case <-time.After(2 * patience):
 		t.Fatal("the watcher does not go on")
 	}
@@ -148,44 +150,38 @@ func TestWatcherRejectsKernelFileSystems(t *testing.T) {
 			t.Errorf("Watchable(%s): want ErrUnwatchable, got %v", path, err)
 		}
 	}
-	if err := hostfs.Watchable(filepath.Join(t.TempDir(), "not", "there")); err != nil {
-		t.Errorf("Watchable of a folder that may come: %v", err)
-	}
+	assert.NilError(t, hostfs.Watchable(filepath.Join(t.TempDir(), "not", "there")), "Watchable of a folder that may come")
 }
 
 func TestWatcherEnds(t *testing.T) {
 	w, err := hostfs.NewWatcher(t.TempDir())
-	must(t, err)
+	assert.NilError(t, err)
 	next(t, w)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := w.Next(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("want context.Canceled, got %v", err)
-	}
-	must(t, w.Close())
-	if err := w.Next(t.Context()); !errors.Is(err, os.ErrClosed) {
-		t.Errorf("after Close: want os.ErrClosed, got %v", err)
-	}
+	assert.ErrorIs(t, w.Next(ctx), context.Canceled)
+	assert.NilError(t, w.Close())
+	assert.ErrorIs(t, w.Next(t.Context()), os.ErrClosed)
 }
 
 // TestWatcherOverflow makes more events than the kernel keeps.
 func TestWatcherOverflow(t *testing.T) {
 	data, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
-	must(t, err)
+	assert.NilError(t, err)
 	limit, err := strconv.Atoi(strings.TrimSpace(string(data)))
-	must(t, err)
+	assert.NilError(t, err)
 	dir := t.TempDir()
 	mkdir("a/b")(t, dir)
 	file := filepath.Join(dir, "a/b/file")
 	w, err := hostfs.NewWatcher(file)
-	must(t, err)
+	assert.NilError(t, err)
 	defer w.Close()
 	next(t, w)
 	// What fsnotify has read already comes on top of what the kernel keeps.
 	for i := range limit/2 + 5000 {
 		name := filepath.Join(dir, "a/b", strconv.Itoa(i))
-		must(t, os.Symlink("x", name))
-		must(t, os.Remove(name))
+		assert.NilError(t, os.Symlink("x", name))
+		assert.NilError(t, os.Remove(name))
 	}
 	// These are among the events that were dropped.
 	remove("a")(t, dir)

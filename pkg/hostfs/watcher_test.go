@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/hostfs"
 )
 
@@ -28,7 +30,7 @@ func TestWatcher(t *testing.T) {
 		"a file is replaced by renaming another over it": {
 			watch: "a/b/file", before: put("a/b/file"),
 			change: func(t *testing.T, dir string) {
-				must(t, hostfs.WriteFile(filepath.Join(dir, "a/b/file"), []byte("2"), 0o600))
+				assert.NilError(t, hostfs.WriteFile(filepath.Join(dir, "a/b/file"), []byte("2"), 0o600))
 			},
 		},
 		"a file is removed and created again at once": {
@@ -94,7 +96,7 @@ func TestWatcher(t *testing.T) {
 			}
 			path := filepath.Join(dir, tc.watch)
 			w, err := hostfs.NewWatcher(path)
-			must(t, err)
+			assert.NilError(t, err)
 			defer w.Close()
 			next(t, w) // at once
 			tc.change(t, dir)
@@ -109,10 +111,10 @@ func TestWatcher(t *testing.T) {
 // replaced to the next new one.
 func TestAFileThatIsReplacedTwice(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
-	replace := func() { must(t, hostfs.WriteFile(path, []byte("x"), 0o600)) }
+	replace := func() { assert.NilError(t, hostfs.WriteFile(path, []byte("x"), 0o600)) }
 	replace()
 	w, err := hostfs.NewWatcher(path)
-	must(t, err)
+	assert.NilError(t, err)
 	defer w.Close()
 	next(t, w)
 	replace()

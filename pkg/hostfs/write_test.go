@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/hostfs"
 )
@@ -19,15 +20,15 @@ func TestWriteFile(t *testing.T) {
 	defer syscall.Umask(old)
 	path := filepath.Join(t.TempDir(), "spec.json")
 	for _, data := range []string{"one", "a longer two", ""} {
-		must(t, hostfs.WriteFile(path, []byte(data), 0o644))
+		assert.NilError(t, hostfs.WriteFile(path, []byte(data), 0o644))
 		got, err := os.ReadFile(path)
-		must(t, err)
+		assert.NilError(t, err)
 		if string(got) != data {
 			t.Errorf("want %q, got %q", data, got)
 		}
 	}
 	fi, err := os.Stat(path)
-	must(t, err)
+	assert.NilError(t, err)
 	if fi.Mode().Perm() != 0o644 {
 		t.Errorf("the umask must not count: want 0644, got %o", fi.Mode().Perm())
 	}
@@ -60,9 +61,7 @@ func TestWriteFileErrors(t *testing.T) {
 			}
 			path := filepath.Join(dir, tc.path)
 			err := hostfs.WriteFile(path, []byte("x"), 0o644)
-			if !errors.Is(err, tc.want) {
-				t.Fatalf("want %v, got %v", tc.want, err)
-			}
+			assert.ErrorIs(t, err, tc.want)
 			if !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), tc.fix) {
 				t.Errorf("error must name %s and say %q: %v", path, tc.fix, err)
 			}
@@ -75,9 +74,7 @@ func TestWriteFileErrors(t *testing.T) {
 func TestWriteFileReadOnly(t *testing.T) {
 	dir := tmpfs(t, "size=1m")
 	put("file")(t, dir)
-	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
-		t.Fatalf("remount: %v", err)
-	}
+	assert.NilError(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""), "remount")
 	err := hostfs.WriteFile(filepath.Join(dir, "file"), []byte("x"), 0o644)
 	if !errors.Is(err, syscall.EROFS) || !strings.Contains(err.Error(), "mount "+dir+" read-write") {
 		t.Errorf("want EROFS and the fix, got %v", err)
@@ -91,11 +88,9 @@ func TestWriteFileReadOnly(t *testing.T) {
 func TestWriteFileOnFullDisk(t *testing.T) {
 	dir := tmpfs(t, "size=64k")
 	path := filepath.Join(dir, "spec.json")
-	must(t, hostfs.WriteFile(path, []byte("old"), 0o644))
+	assert.NilError(t, hostfs.WriteFile(path, []byte("old"), 0o644))
 	err := hostfs.WriteFile(path, make([]byte, 1<<20), 0o644)
-	if !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("want ENOSPC, got %v", err)
-	}
+	assert.ErrorIs(t, err, syscall.ENOSPC)
 	for _, part := range []string{path, "free space"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("error must name %q: %v", part, err)
@@ -103,7 +98,7 @@ func TestWriteFileOnFullDisk(t *testing.T) {
 	}
 	wantFiles(t, dir, "spec.json")
 	got, err := os.ReadFile(path)
-	must(t, err)
+	assert.NilError(t, err)
 	if string(got) != "old" {
 		t.Errorf("the old file must stay: got %d bytes", len(got))
 	}
@@ -124,7 +119,7 @@ func TestWriteIfChanged(t *testing.T) {
 		{"other mode", "three", 0o600, true},
 	} {
 		got, err := hostfs.WriteIfChanged(path, []byte(tc.data), tc.mode)
-		must(t, err)
+		assert.NilError(t, err)
 		if got != tc.want {
 			t.Errorf("%s: want written %t, got %t", tc.why, tc.want, got)
 		}
@@ -138,23 +133,23 @@ func TestWriteIfChanged(t *testing.T) {
 func TestReplacement(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file")
-	must(t, hostfs.WriteFile(path, []byte("old"), 0o644))
+	assert.NilError(t, hostfs.WriteFile(path, []byte("old"), 0o644))
 	r, err := hostfs.Replace(path, 0o644)
-	must(t, err)
+	assert.NilError(t, err)
 	_, err = r.WriteString("half of the n")
-	must(t, err)
-	must(t, r.Close())
+	assert.NilError(t, err)
+	assert.NilError(t, r.Close())
 	wantFiles(t, dir, "file")
 	got, err := os.ReadFile(path)
-	must(t, err)
+	assert.NilError(t, err)
 	if string(got) != "old" {
 		t.Errorf("want the old content, got %q", got)
 	}
 
 	r, err = hostfs.Replace(path, 0o644)
-	must(t, err)
+	assert.NilError(t, err)
 	// What the disk rejects, here because the file is closed already.
-	must(t, r.File.Close())
+	assert.NilError(t, r.File.Close())
 	if err := r.Commit(); !errors.Is(err, os.ErrClosed) || !strings.Contains(err.Error(), path) {
 		t.Errorf("want an error that names %s, got %v", path, err)
 	}
@@ -166,35 +161,35 @@ func TestReplacement(t *testing.T) {
 func TestShow(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file")
-	must(t, hostfs.WriteFile(path, []byte("old"), 0o644))
+	assert.NilError(t, hostfs.WriteFile(path, []byte("old"), 0o644))
 	r, err := hostfs.Replace(path, 0o600)
-	must(t, err)
+	assert.NilError(t, err)
 	_, err = r.WriteString("new")
-	must(t, err)
-	must(t, r.Show())
+	assert.NilError(t, err)
+	assert.NilError(t, r.Show())
 	_, err = r.WriteString("er")
-	must(t, err)
-	must(t, r.Close())
+	assert.NilError(t, err)
+	assert.NilError(t, r.Close())
 	wantFiles(t, dir, "file")
 	if got, err := os.ReadFile(path); err != nil || string(got) != "newer" {
 		t.Errorf("the file has %q, %v", got, err)
 	}
 
 	r, err = hostfs.Replace(path, 0o644)
-	must(t, err)
-	must(t, os.Remove(path))
-	must(t, os.Mkdir(path, 0o755))
+	assert.NilError(t, err)
+	assert.NilError(t, os.Remove(path))
+	assert.NilError(t, os.Mkdir(path, 0o755))
 	if err := r.Show(); !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), "remove the folder") {
 		t.Errorf("want an error that says what to remove, got %v", err)
 	}
-	must(t, r.Close())
+	assert.NilError(t, r.Close())
 	wantFiles(t, dir, "file")
 }
 
 func wantFiles(t *testing.T, dir string, want ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	must(t, err)
+	assert.NilError(t, err)
 	var got []string
 	for _, e := range entries {
 		got = append(got, e.Name())

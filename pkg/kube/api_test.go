@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"outrigger.dev/pkg/kube"
@@ -30,9 +31,7 @@ func TestCreateAndList(t *testing.T) {
 	for i := range many {
 		spec := map[string]any{"unschedulable": i%2 == 0}
 		node := map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": meta{fmt.Sprintf("node%03d", i), map[string]string{"n": strconv.Itoa(i)}}, "spec": spec}
-		if err := c.Create(t.Context(), nodes, node); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, c.Create(t.Context(), nodes, node))
 	}
 	err := c.Create(t.Context(), nodes, map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": meta{Name: "node001"}})
 	if !apierrors.IsAlreadyExists(err) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	"k8s.io/client-go/rest"
 
 	"outrigger.dev/pkg/kube"
@@ -16,9 +17,7 @@ import (
 // people manage with kubectl apply, which takes the fields of its own earlier apply over.
 func TestTheRemovalOfWhatFeatureDiscoveryLeft(t *testing.T) {
 	page, err := os.ReadFile("../../docs/feature-discovery.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	found := regexp.MustCompile("(?s)To remove the rest[^`]*(?:`[^`]+`[^`]*)*```sh\n(.*?)```").FindSubmatch(page)
 	if found == nil {
 		t.Fatal("the page has no commands")
@@ -52,7 +51,5 @@ func publish(t *testing.T, rc *rest.Config, agent string, labels map[string]stri
 	t.Helper()
 	object := map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": "n", "labels": labels}}
 	c := apitest.Client(t, rc, "n", agent)
-	if err := c.Apply(t.Context(), kube.Object{API: "v1", Resource: "nodes", Name: "n"}, object, nil); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, c.Apply(t.Context(), kube.Object{API: "v1", Resource: "nodes", Name: "n"}, object, nil))
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -33,9 +34,7 @@ func answers(t *testing.T, code int, retryAfter, body string) error {
 	}))
 	defer server.Close()
 	c, err := New(Config{Server: server.URL, Dir: podDir(t, server), Node: "node1", Agent: "test-agent", Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return c.Get(t.Context(), c.Node(), &struct{}{})
 }
 
@@ -109,9 +108,7 @@ func TestAConnectionErrorNamesTheAddressAndTheFix(t *testing.T) {
 		"not localhost":      strings.Replace(other.URL, "127.0.0.1", "localhost", 1), // a certificate for another host
 	} {
 		c, err := New(Config{Server: server, Dir: podDir(t, other), Node: "node1", Agent: "test-agent", Log: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		for verb, err := range map[string]error{
 			"get":    c.Get(t.Context(), c.Node(), &struct{}{}),
 			"create": c.Create(t.Context(), c.Node(), struct{}{}),

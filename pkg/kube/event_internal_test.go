@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"gotest.tools/v3/assert"
 )
 
 func TestEventsAreBounded(t *testing.T) {
@@ -32,13 +34,9 @@ func TestAMessageFits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := NewEvents(&Client{cfg: Config{Node: "node1"}})
 			body, err := json.Marshal(e.object(timedEvent{Event: Event{Message: message}}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			var got struct{ Message string }
-			if err := json.Unmarshal(body, &got); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, json.Unmarshal(body, &got))
 			if len(got.Message) > maxMessage || len(got.Message) < maxMessage-4 || strings.ContainsRune(got.Message, utf8.RuneError) {
 				t.Errorf("message has %d bytes: %q", len(got.Message), got.Message)
 			}

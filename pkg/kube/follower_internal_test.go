@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"gotest.tools/v3/assert"
 )
 
 // server answers one request after the other: with a status, or an error.
@@ -46,9 +48,7 @@ func TestFollower(t *testing.T) {
 				f := follower{next: &tc.server, path: "/resourceslices", failures: &failures}
 				ask := func() {
 					r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://api"+tc.path, nil)
-					if err != nil {
-						t.Fatal(err)
-					}
+					assert.NilError(t, err)
 					resp, err := f.RoundTrip(r)
 					if err == nil {
 						_ = resp.Body.Close()

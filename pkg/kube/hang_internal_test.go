@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"gotest.tools/v3/assert"
 )
 
 // relay connects to a server until it hangs: it keeps its connections open, and
@@ -62,9 +64,7 @@ func podDir(t *testing.T, server *httptest.Server) string {
 	dir := t.TempDir()
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	for name, data := range map[string][]byte{"token": []byte("t"), "ca.crt": authority} {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
 	}
 	return dir
 }
@@ -76,9 +76,7 @@ func unconnected(t *testing.T) *Client {
 	server.StartTLS()
 	defer server.Close()
 	c, err := New(Config{Server: "https://api.invalid", Dir: podDir(t, server), Node: "node1", Agent: "test-agent", Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return c
 }
 
@@ -102,9 +100,7 @@ func TestAWatchNoticesAServerThatHangs(t *testing.T) {
 	server.StartTLS()
 	t.Cleanup(server.Close) // after the connections of the relay
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	r := &relay{Listener: listener, to: server.Listener.Addr().String(), hangs: make(chan struct{})}
 	var relaying sync.WaitGroup
 	relaying.Go(func() { r.run(t) })
@@ -115,9 +111,7 @@ func TestAWatchNoticesAServerThatHangs(t *testing.T) {
 	c, err := New(Config{
 		Server: "https://" + listener.Addr().String(), Dir: podDir(t, server), Node: "node1", Agent: "test-agent", Log: slog.New(slog.NewTextHandler(log, nil)),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
 	defer watching.Wait()
@@ -137,7 +131,5 @@ func TestAWatchNoticesAServerThatHangs(t *testing.T) {
 	if line := <-log; !strings.Contains(line, "cannot watch objects, retrying") || !strings.Contains(line, "watch nodes") {
 		t.Errorf("log line %q", line)
 	}
-	if err := c.failing.errAt(time.Now().Add(failingAfter)); err == nil || !strings.Contains(err.Error(), "watch nodes") {
-		t.Errorf("failing is %v, want that the watch of nodes fails", err)
-	}
+	assert.ErrorContains(t, c.failing.errAt(time.Now().Add(failingAfter)), "watch nodes")
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
 	"k8s.io/client-go/rest"
 
 	"outrigger.dev/pkg/kube"
@@ -34,9 +35,7 @@ func logged(t *testing.T, rc *rest.Config, node string) (*kube.Client, seen) {
 	c, err := kube.New(kube.Config{
 		Server: rc.Host, Dir: apitest.Account(t, rc), Node: node, Agent: "test-agent", Log: slog.New(slog.NewTextHandler(lines, nil)),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return c, lines
 }
 
@@ -91,9 +90,7 @@ func TestNewRejects(t *testing.T) {
 func TestWhatFailsIsNamed(t *testing.T) {
 	s := apitest.New(t, nil)
 	write := func(dir, name, content string) string {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 		return dir
 	}
 	for name, tc := range map[string]struct{ dir, want string }{

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"gotest.tools/v3/assert"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
 )
@@ -94,9 +95,7 @@ func TestAWatchIsBackAMinuteAfterALongOutage(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := &fake{label: "before"}
 				c, err := connect(Config{Node: "node1", Log: slog.New(slog.DiscardHandler)}, &rest.Config{Host: "http://api", Transport: server})
-				if err != nil {
-					t.Fatal(err)
-				}
+				assert.NilError(t, err)
 				type node struct {
 					Metadata struct {
 						Labels map[string]string `json:"labels"`
@@ -132,9 +131,7 @@ func TestAWatchIsBackAMinuteAfterALongOutage(t *testing.T) {
 					t.Errorf("the change was seen %v after the outage, want a minute at most", took)
 				}
 				synctest.Wait()
-				if err := c.Failing(); err != nil {
-					t.Errorf("after the outage: %v", err)
-				}
+				assert.NilError(t, c.Failing(), "after the outage")
 			})
 		})
 	}

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"gotest.tools/v3/assert"
 )
 
 // Watches that begin together must not end together, and come back at once.
@@ -29,9 +31,7 @@ func TestWatchesEndAtRandomTimes(t *testing.T) {
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	c, err := New(Config{Server: server.URL, Dir: podDir(t, server), Node: "node1", Agent: "test-agent", Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
 	defer watching.Wait()

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/kube/apitest"
@@ -143,17 +144,13 @@ func play(t *testing.T, answers ...string) (*kube.Client, seen, <-chan string) {
 	dir := t.TempDir()
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	for name, data := range map[string][]byte{"token": []byte("t"), "ca.crt": authority} {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
 	}
 	lines := make(seen, 16)
 	c, err := kube.New(kube.Config{
 		Server: server.URL, Dir: dir, Node: "node1", Agent: "test-agent", Log: slog.New(slog.NewTextHandler(lines, nil)),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return c, lines, s.queries
 }
 
@@ -226,9 +223,7 @@ func TestWatchListsInPages(t *testing.T) {
 func TestWatchRejectsAnEventThatIsTooLarge(t *testing.T) {
 	t.Parallel()
 	large, err := json.Marshal(strings.Repeat("x", 5<<20))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	c, lines, _ := play(t, list(1, pod("a", "1", 1)), events("ADDED", string(large))+"\n")
 	states := follow(t, c, kube.Query{Object: kube.Object{API: "v1", Resource: "pods"}})
 	want(t, state{"a": "1"}, states)

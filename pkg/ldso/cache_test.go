@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
 
 	"outrigger.dev/pkg/ldso"
@@ -31,9 +32,7 @@ func entries() []ldso.Entry {
 func encode(t *testing.T, entries []ldso.Entry) []byte {
 	t.Helper()
 	data, err := ldso.Encode(entries)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return data
 }
 
@@ -42,9 +41,7 @@ func TestEncodeOrdersAsTheLoaderSearches(t *testing.T) {
 	in := entries()
 	want := []ldso.Entry{in[6], in[5], in[4], in[3], in[0], in[1], in[2]}
 	got, err := ldso.Parse(encode(t, in))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("Parse(Encode()) differs (-want +got):\n%s", d)
 	}
@@ -56,16 +53,12 @@ func TestEncodeOrdersAsTheLoaderSearches(t *testing.T) {
 
 func TestLdconfigReadsWhatEncodeWrites(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "cache")
-	if err := os.WriteFile(file, encode(t, entries()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(file, encode(t, entries()), 0o600))
 	out, err := exec.CommandContext(t.Context(), "/sbin/ldconfig", "-p", "-C", file).CombinedOutput()
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Skip("this machine has no ldconfig")
 	}
-	if err != nil {
-		t.Fatalf("ldconfig -p: %v\n%s", err, out)
-	}
+	assert.NilError(t, err, "ldconfig -p\n%s", out)
 	golden.Assert(t, strings.ReplaceAll(string(out), file, "CACHE"), "ldconfig-p.txt")
 }
 
@@ -81,9 +74,7 @@ func TestTheCacheOfThisMachineStaysTheSame(t *testing.T) {
 		t.Fatalf("Parse() = %d entries, %v", len(want), err)
 	}
 	got, err := ldso.Parse(encode(t, want))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("entries differ (-want +got):\n%s", d)
 	}

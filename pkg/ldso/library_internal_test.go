@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"gotest.tools/v3/assert"
 )
 
 // Package debug/elf has the right answer for the libraries of this machine.
@@ -14,9 +16,7 @@ func TestReadLibraryAgreesWithDebugELF(t *testing.T) {
 	checked := 0
 	for _, dir := range []string{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib/i386-linux-gnu", "/usr/lib32", "/usr/lib64", "/usr/lib"} {
 		files, err := filepath.Glob(filepath.Join(dir, "lib*.so*"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		for _, name := range files[:min(len(files), 300)] {
 			f, err := os.Open(name)
 			if err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/gpu/simtest"
 	"outrigger.dev/pkg/pci"
@@ -32,25 +33,18 @@ func gpuFiles(other files) files {
 func put(t *testing.T, sys, busID string, device files) {
 	t.Helper()
 	dir := filepath.Join(sys, "bus/pci/devices", busID)
-	must(t, os.MkdirAll(dir, 0o755))
+	assert.NilError(t, os.MkdirAll(dir, 0o755))
 	for name, content := range device {
 		path := filepath.Join(dir, name)
 		target, link := strings.CutPrefix(content, "-> ")
 		switch {
 		case link:
-			must(t, os.Symlink(target, path))
+			assert.NilError(t, os.Symlink(target, path))
 		case content == "/":
-			must(t, os.Mkdir(path, 0o755))
+			assert.NilError(t, os.Mkdir(path, 0o755))
 		default:
-			must(t, os.WriteFile(path, []byte(content), 0o600))
+			assert.NilError(t, os.WriteFile(path, []byte(content), 0o600))
 		}
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -116,7 +110,7 @@ func TestScan(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			sys := t.TempDir()
-			must(t, os.MkdirAll(filepath.Join(sys, "bus/pci/devices"), 0o755))
+			assert.NilError(t, os.MkdirAll(filepath.Join(sys, "bus/pci/devices"), 0o755))
 			for busID, d := range c.devices {
 				put(t, sys, busID, d)
 			}
@@ -141,7 +135,7 @@ func TestScanWithoutBus(t *testing.T) {
 	if _, err := pci.Scan(sys); err == nil || !strings.Contains(err.Error(), "--sys-root") || !strings.Contains(err.Error(), sys) {
 		t.Errorf("Scan() of an empty folder says %v, want the flag and the folder", err)
 	}
-	must(t, os.MkdirAll(filepath.Join(sys, "bus/virtio"), 0o755))
+	assert.NilError(t, os.MkdirAll(filepath.Join(sys, "bus/virtio"), 0o755))
 	if got, err := pci.Scan(sys); len(got) != 0 || err != nil {
 		t.Errorf("Scan() of a machine without PCI = %v, %v", got, err)
 	}
@@ -166,7 +160,7 @@ func TestScanSimulatedNode(t *testing.T) {
 			PCIID uint32 `json:"pciId"`
 		} `json:"gpus"`
 	}
-	must(t, json.Unmarshal(n.Run("show", "--json"), &shown))
+	assert.NilError(t, json.Unmarshal(n.Run("show", "--json"), &shown))
 	var want []pci.Device
 	for _, g := range shown.GPUs {
 		want = append(want, pci.Device{

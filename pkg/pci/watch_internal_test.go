@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/hostfs"
 )
@@ -65,9 +66,7 @@ func TestListenerHearsTheKernel(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for range 3 {
-		if err := l.wait(ctx, time.Time{}); err != nil {
-			t.Fatalf("wait() = %v", err)
-		}
+		assert.NilError(t, l.wait(ctx, time.Time{}))
 	}
 }
 
@@ -76,10 +75,8 @@ func TestListenerTakesEventsTogether(t *testing.T) {
 	announce(t, "add", 50)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if err := l.next(ctx, 500*time.Millisecond); err != nil {
-		t.Fatalf("next() = %v", err)
-	}
-	if left := control(t, l, func(fd int) error {
+	assert.NilError(t, l.next(ctx, 500*time.Millisecond))
+	assert.ErrorIs(t, control(t, l, func(fd int) error {
 		for {
 			n, _, err := unix.Recvfrom(fd, l.buf, unix.MSG_DONTWAIT)
 			if err != nil {
@@ -89,16 +86,14 @@ func TestListenerTakesEventsTogether(t *testing.T) {
 				return errors.New("another event")
 			}
 		}
-	}); !errors.Is(left, unix.EAGAIN) {
-		t.Errorf("next() leaves %v of those that came together", left)
-	}
+	}), unix.EAGAIN)
 }
 
 // TestListenerReportsLoss has more events than the socket keeps. None of them
 // counts, but one of those that were lost could have.
 func TestListenerReportsLoss(t *testing.T) {
 	l := heard(t)
-	must(t, control(t, l, func(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 0) }))
+	assert.NilError(t, control(t, l, func(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 0) }))
 	announce(t, "change", 50)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -115,16 +110,9 @@ func TestListenerReportsLoss(t *testing.T) {
 func control(t *testing.T, l *listener, do func(fd int) error) (err error) {
 	t.Helper()
 	conn, failed := l.socket.SyscallConn()
-	must(t, failed)
-	must(t, conn.Control(func(fd uintptr) { err = do(int(fd)) }))
+	assert.NilError(t, failed)
+	assert.NilError(t, conn.Control(func(fd uintptr) { err = do(int(fd)) }))
 	return err
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // TestListenerBelievesTheKernelAlone sends what the kernel could have sent, to
@@ -132,7 +120,7 @@ func must(t *testing.T, err error) {
 func TestListenerBelievesTheKernelAlone(t *testing.T) {
 	l := heard(t)
 	var port uint32
-	must(t, control(t, l, func(fd int) error {
+	assert.NilError(t, control(t, l, func(fd int) error {
 		own, err := unix.Getsockname(fd)
 		if err == nil {
 			port = own.(*unix.SockaddrNetlink).Pid
@@ -140,7 +128,7 @@ func TestListenerBelievesTheKernelAlone(t *testing.T) {
 		return err
 	}))
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_KOBJECT_UEVENT)
-	must(t, err)
+	assert.NilError(t, err)
 	t.Cleanup(func() { _ = unix.Close(fd) })
 	to := &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Pid: port}
 	if err := unix.Sendto(fd, kernelMessage("add@/forged", "ACTION=add", "SUBSYSTEM=pci"), 0, to); err != nil {
@@ -149,11 +137,9 @@ func TestListenerBelievesTheKernelAlone(t *testing.T) {
 	announce(t, "add", 1)
 	// Others of the machine's events may come first.
 	for found := false; !found; {
-		must(t, l.socket.SetReadDeadline(time.Now().Add(patience)))
+		assert.NilError(t, l.socket.SetReadDeadline(time.Now().Add(patience)))
 		message, err := l.receive()
-		if err != nil {
-			t.Fatalf("receive() = %v", err)
-		}
+		assert.NilError(t, err)
 		if strings.HasPrefix(string(message), "add@/forged") {
 			t.Fatal("receive() gives a message that the kernel has not sent")
 		}
@@ -233,7 +219,7 @@ func TestWatchGoesOnWithoutSocket(t *testing.T) {
 	broken := &listener{buf: make([]byte, messageSize)}
 	var err error
 	broken.socket, err = os.Open(os.DevNull)
-	must(t, err)
+	assert.NilError(t, err)
 	calls := 0
 	w := watch{
 		changed: func() {
@@ -276,7 +262,7 @@ func TestWatchTriesATreeAgain(t *testing.T) {
 	for range 3 {
 		want(t, changed, "call while the tree cannot be watched, and once it is")
 	}
-	must(t, os.Mkdir(w.devices, 0o755))
+	assert.NilError(t, os.Mkdir(w.devices, 0o755))
 	want(t, changed, "call after a change")
 	cancel()
 	for open := true; open; {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/gpu/simtest"
 	"outrigger.dev/pkg/pci"
 )
@@ -68,18 +70,18 @@ func until(t *testing.T, seen <-chan []pci.Device, want ...string) {
 func TestWatchTree(t *testing.T) {
 	sys := t.TempDir()
 	devices := filepath.Join(sys, "bus/pci/devices")
-	must(t, os.MkdirAll(filepath.Dir(filepath.Dir(devices)), 0o755))
+	assert.NilError(t, os.MkdirAll(filepath.Dir(filepath.Dir(devices)), 0o755))
 	seen := scans(t, sys)
 	until(t, seen) // a machine without PCI
 	put(t, sys, "0000:17:00.0", gpuFiles(nil))
 	until(t, seen, "0000:17:00.0 ")
 	put(t, sys, "0000:2a:00.0", gpuFiles(nil))
 	until(t, seen, "0000:17:00.0 ", "0000:2a:00.0 ")
-	must(t, os.Symlink("../../drivers/vfio-pci", filepath.Join(devices, "0000:2a:00.0/driver")))
+	assert.NilError(t, os.Symlink("../../drivers/vfio-pci", filepath.Join(devices, "0000:2a:00.0/driver")))
 	until(t, seen, "0000:17:00.0 ", "0000:2a:00.0 vfio-pci")
-	must(t, os.RemoveAll(filepath.Join(devices, "0000:17:00.0")))
+	assert.NilError(t, os.RemoveAll(filepath.Join(devices, "0000:17:00.0")))
 	until(t, seen, "0000:2a:00.0 vfio-pci")
-	must(t, os.Remove(filepath.Join(devices, "0000:2a:00.0/driver")))
+	assert.NilError(t, os.Remove(filepath.Join(devices, "0000:2a:00.0/driver")))
 	until(t, seen, "0000:2a:00.0 ")
 }
 

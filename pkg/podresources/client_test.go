@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
+	"gotest.tools/v3/assert"
 	kubelet "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"outrigger.dev/pkg/pace"
@@ -35,9 +36,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func listen(t *testing.T, socket string) net.Listener {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return l
 }
 
@@ -46,9 +45,7 @@ func client(t *testing.T, cfg podresources.Config) *podresources.Client {
 	t.Helper()
 	cfg.Timeout = cmp.Or(cfg.Timeout, time.Minute)
 	c, err := podresources.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			t.Error(err)
@@ -103,9 +100,7 @@ func TestClientKeepsOneConnectionAndTheLastMap(t *testing.T) {
 	}
 	started := time.Now()
 	for range 3 {
-		if err := c.Refresh(t.Context(), podresources.Options{}); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, c.Refresh(t.Context(), podresources.Options{}))
 	}
 	if n := k.Connections(); n != 1 {
 		t.Errorf("%d connections for three refreshes", n)
@@ -119,9 +114,7 @@ func TestClientKeepsOneConnectionAndTheLastMap(t *testing.T) {
 	fails(t, c, podresources.ClassMissing, "no such file", "mount its folder pod-resources")
 	fails(t, c, podresources.ClassMissing)
 	podresourcestest.Start(t, socket).Set(user(whole, cut))
-	if err := c.Refresh(t.Context(), podresources.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, c.Refresh(t.Context(), podresources.Options{}))
 	if last := c.Last(); len(last.Map) != 2 || last.Err != nil || last.Failures[podresources.ClassMissing] != 2 {
 		t.Errorf("state after the kubelet came back: %+v", last)
 	}
@@ -133,9 +126,7 @@ func TestClientNoticesNoRestartOfTheKubelet(t *testing.T) {
 	c := client(t, podresources.Config{Socket: socket})
 	for range 20 {
 		k := podresourcestest.Start(t, socket)
-		if err := c.Refresh(t.Context(), podresources.Options{}); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, c.Refresh(t.Context(), podresources.Options{}))
 		k.Stop()
 	}
 	if last := c.Last(); last.Failures[podresources.ClassInvalid]+last.Failures[podresources.ClassMissing] != 0 {
@@ -164,9 +155,7 @@ func TestClientSurvivesASlowKubelet(t *testing.T) {
 		<-asked
 		c.Last()
 	})
-	if err := c.Refresh(ctx, podresources.Options{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v", err)
-	}
+	assert.ErrorIs(t, c.Refresh(ctx, podresources.Options{}), context.Canceled)
 	reading.Wait()
 	if last := c.Last(); last.Failures[podresources.ClassTimeout] != 0 || last.Err != nil {
 		t.Errorf("state %+v", last)
@@ -221,17 +210,13 @@ func TestClientReadsLargeAnswersToALimit(t *testing.T) {
 			k := podresourcestest.Start(t, socket)
 			k.Set(user(whole))
 			client := client(t, podresources.Config{Socket: socket})
-			if err := client.Refresh(t.Context(), podresources.Options{}); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, client.Refresh(t.Context(), podresources.Options{}))
 			k.Set(c.pods...)
 			if c.err != "" {
 				fails(t, client, podresources.ClassTooLarge, c.err, "find the device plugin")
 				return
 			}
-			if err := client.Refresh(t.Context(), podresources.Options{}); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, client.Refresh(t.Context(), podresources.Options{}))
 			if n := len(client.Last().Map[whole]); n != c.users {
 				t.Errorf("%d users, want %d", n, c.users)
 			}
@@ -288,17 +273,13 @@ func TestClientRejectsGarbage(t *testing.T) {
 	})
 	t.Run("a file that is no socket", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "kubelet.sock")
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.WriteFile(file, nil, 0o600))
 		fails(t, client(t, podresources.Config{Socket: file}), podresources.ClassMissing, "connection refused")
 	})
 	t.Run("a socket for datagrams", func(t *testing.T) {
 		socket := filepath.Join(t.TempDir(), "kubelet.sock")
 		l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		defer l.Close()
 		fails(t, client(t, podresources.Config{Socket: socket}), podresources.ClassInvalid, "wrong type")
 	})
@@ -313,13 +294,9 @@ func TestClientIsNotAccepted(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "kubelet.sock")
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	defer syscall.Close(fd)
-	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrUnix{Name: socket}), syscall.Listen(fd, 0)); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, errors.Join(syscall.Bind(fd, &syscall.SockaddrUnix{Name: socket}), syscall.Listen(fd, 0)))
 	fails(t, client(t, podresources.Config{Socket: socket, Timeout: 100 * time.Millisecond}), podresources.ClassTimeout, "no answer in time")
 	waiting, err := (&net.Dialer{}).DialContext(t.Context(), "unix", socket)
 	if err == nil {
@@ -354,18 +331,12 @@ func TestClientEndsAnAnswerThatNeverEnds(t *testing.T) {
 func TestClientMayNotConnect(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "kubelet.sock")
 	podresourcestest.Start(t, socket)
-	if err := os.Chmod(socket, 0); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Chmod(socket, 0))
 	if os.Geteuid() == 0 {
 		// All threads lose the rights of root, while no other test runs.
-		if err := syscall.Seteuid(65534); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, syscall.Seteuid(65534))
 		defer func() {
-			if err := syscall.Seteuid(0); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, syscall.Seteuid(0))
 		}()
 	}
 	fails(t, client(t, podresources.Config{Socket: socket}), podresources.ClassDenied, syscall.EACCES.Error(), "run as user 0")

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/procowner"
 )
@@ -22,12 +23,8 @@ func TestProcesses(t *testing.T) {
 		"pods/ml_train-0_" + uid + "/main/0.log": "",
 	} {
 		path := filepath.Join(dir, file)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		assert.NilError(t, os.WriteFile(path, []byte(content), 0o600))
 	}
 	of := func(root procowner.Root) []procowner.Process {
 		var out []procowner.Process

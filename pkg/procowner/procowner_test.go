@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/procowner"
 )
@@ -68,14 +69,10 @@ func FuzzParse(f *testing.F) {
 func TestPods(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"ml_train-0_u1", "kube-system_etcd-node1_0123456789abcdef0123456789abcdef", "odd_u2", "a_b_c_d", "a_b_"} {
-		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.Mkdir(filepath.Join(dir, name), 0o755))
 	}
 	got, err := procowner.Pods(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	want := map[string]procowner.Pod{
 		"u1":                               {Namespace: "ml", Name: "train-0"},
 		"0123456789abcdef0123456789abcdef": {Namespace: "kube-system", Name: "etcd-node1"},

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/reconcile"
@@ -335,9 +336,7 @@ func TestTheLoopIsReadyAfterAStepWithoutAnError(t *testing.T) {
 		ready("waiting for a driver")
 	})
 	starting := errors.New("start: the bus has not been scanned yet")
-	if err := reconcile.New(reconcile.Config{Starting: starting}).Ready(); !errors.Is(err, starting) {
-		t.Errorf("Ready() = %v before the first step", err)
-	}
+	assert.ErrorIs(t, reconcile.New(reconcile.Config{Starting: starting}).Ready(), starting)
 }
 
 func TestAnErrorIsLoggedWhenItChanges(t *testing.T) {
@@ -388,9 +387,7 @@ func TestTheEndOfTheContextIsNoError(t *testing.T) {
 		resting := start(t, reconcile.Config{}, nil)
 		resting.after(time.Hour)
 		resting.stop()
-		if err := <-resting.ended; err != nil {
-			t.Errorf("Run() = %v", err)
-		}
+		assert.NilError(t, <-resting.ended)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := r.Run(ctx); err != nil {
@@ -407,9 +404,7 @@ func TestAFatalErrorEndsTheLoop(t *testing.T) {
 			t.Errorf("Run() = %v", err)
 		}
 	})
-	if !errors.Is(reconcile.Fatal(errFull), errFull) {
-		t.Error("Fatal hides its error")
-	}
+	assert.ErrorIs(t, reconcile.Fatal(errFull), errFull)
 }
 
 func TestEachStepIsObserved(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/reconcile"
 )
 
@@ -23,7 +25,5 @@ func TestStatusReportsWhatIsNew(t *testing.T) {
 			t.Errorf("%d: changed %v, error %v, want %v and %v", i, changed, s.Err(), step.changed, step.err)
 		}
 	}
-	if err := reconcile.NewStatus(full).Err(); !errors.Is(err, full) {
-		t.Errorf("Err() = %v at first", err)
-	}
+	assert.ErrorIs(t, reconcile.NewStatus(full).Err(), full)
 }

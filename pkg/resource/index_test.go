@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/config"
@@ -19,13 +20,9 @@ import (
 func fileConfig(t *testing.T, name string) config.Config {
 	t.Helper()
 	data, err := os.ReadFile("testdata/index/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	c, err := config.Load(config.Explicit{}, data, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return c
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
 
 	"outrigger.dev/pkg/config"
@@ -70,9 +71,7 @@ func TestMIGNames(t *testing.T) {
 		"1c.1g.10gb":     "nvidia.com/mig-1g.10gb",
 	} {
 		p, err := gpu.ParseProfile(profile)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		n := &gpu.Node{GPUs: []gpu.GPU{{UUID: "GPU-0", MIG: &gpu.MIG{Enabled: true, Devices: []gpu.MIGDevice{{UUID: "MIG-0", Profile: p}}}}}}
 		set := resource.Derive(n, health.View{}, config.Config{MIGStrategy: config.MIGStrategyMixed})
 		if diff := cmp.Diff([]string{want + ": 0:0"}, short(set)); diff != "" {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/urfave/cli/v2"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
@@ -37,9 +38,7 @@ func kubeconfig(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	text := `{"clusters":[{"name":"a","cluster":{"server":"http://192.0.2.1"}}],"contexts":[{"name":"a","context":{"cluster":"a"}}],"current-context":"a"}`
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 
@@ -89,16 +88,10 @@ func TestNodeName(t *testing.T) {
 // A nil API stands for an agent without an API server.
 func TestNilAPI(t *testing.T) {
 	var api *cluster.API
-	if err := api.WatchLabels(t.Context(), func(labels map[string]string) {
+	assert.NilError(t, api.WatchLabels(t.Context(), func(labels map[string]string) {
 		t.Errorf("labels %v, want none", labels)
-	}); err != nil {
-		t.Errorf("WatchLabels() = %v", err)
-	}
-	if err := api.Failing(); err != nil {
-		t.Errorf("Failing() = %v", err)
-	}
+	}))
+	assert.NilError(t, api.Failing())
 	api.Event(kube.Event{Reason: "Test"})
-	if err := api.Run(t.Context()); err != nil {
-		t.Errorf("Run() = %v", err)
-	}
+	assert.NilError(t, api.Run(t.Context()))
 }

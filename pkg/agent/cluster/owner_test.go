@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"outrigger.dev/pkg/agent/agenttest"
@@ -39,9 +40,7 @@ func apiServer(t *testing.T, set answer, node labels.Set) *cluster.API {
 	}))
 	t.Cleanup(s.Close)
 	client, err := kube.New(kube.Config{Server: s.URL, Dir: agenttest.Account(t, s), Node: "n", Agent: "test-agent", Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return &cluster.API{Client: client}
 }
 

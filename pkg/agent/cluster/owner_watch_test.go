@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/kube"
@@ -47,9 +49,7 @@ func TestAWatchedOwnerIsGoneAlsoWithoutRights(t *testing.T) {
 	}))
 	t.Cleanup(s.Close)
 	client, err := kube.New(kube.Config{Server: s.URL, Dir: agenttest.Account(t, s), Node: "n", Agent: "test-agent", Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	owner := ownerOf(t, &cluster.API{Client: client}, "mine")
 	owner.Watched = true
 	ctx, cancel := context.WithCancel(t.Context())

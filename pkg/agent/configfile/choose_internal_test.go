@@ -3,6 +3,8 @@ package configfile
 import (
 	"slices"
 	"testing"
+
+	"gotest.tools/v3/assert"
 )
 
 func TestChoose(t *testing.T) {
@@ -62,9 +64,7 @@ func TestChoose(t *testing.T) {
 }
 
 func TestChooserCheck(t *testing.T) {
-	if err := (chooser{fallbacks: []string{"named", "single", "empty"}}).check(); err != nil {
-		t.Error(err)
-	}
+	assert.NilError(t, (chooser{fallbacks: []string{"named", "single", "empty"}}).check())
 	err := chooser{fallbacks: []string{"named", "first"}}.check()
 	if want := `flag --fallback-strategies: invalid value "first": must be named, single or empty`; err == nil || err.Error() != want {
 		t.Errorf("check() = %v, want %s", err, want)

@@ -8,14 +8,13 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 )
 
 func TestReadSelectsByLabel(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"default", "shared", "..data"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600))
 	}
 	f := File{Dir: dir}
 	if path, data, err := f.read("shared"); path != filepath.Join(dir, "shared") || string(data) != "shared" || err != nil {
@@ -34,21 +33,15 @@ func TestReadSelectsByLabel(t *testing.T) {
 func TestOnlyRegularFilesAreRead(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")
-	if err := unix.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, unix.Mkfifo(pipe, 0o600))
 	for path, kind := range map[string]string{pipe: "named pipe", "/dev/zero": "device"} {
 		if _, err := Read(path); err == nil || !strings.Contains(err.Error(), path+": it is a "+kind+", not a regular file") {
 			t.Errorf("Read(%s) = %v, want that it is a %s", path, err, kind)
 		}
 	}
-	if err := os.Symlink("/dev/zero", filepath.Join(dir, "zero")); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Symlink("/dev/zero", filepath.Join(dir, "zero")))
 	// As the kubelet mounts a ConfigMap.
-	if err := errors.Join(os.WriteFile(filepath.Join(dir, "..file"), []byte("x"), 0o600), os.Symlink("..file", filepath.Join(dir, "only"))); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, errors.Join(os.WriteFile(filepath.Join(dir, "..file"), []byte("x"), 0o600), os.Symlink("..file", filepath.Join(dir, "only"))))
 	f := File{Dir: dir, chooser: chooser{fallbacks: []string{fallbackSingle}}}
 	if path, data, err := f.read(""); path != filepath.Join(dir, "only") || string(data) != "x" || err != nil {
 		t.Errorf("read() = %s, %q, %v, want the only regular file", path, data, err)
@@ -60,9 +53,7 @@ func TestOnlyRegularFilesAreRead(t *testing.T) {
 
 func TestReadBoundsAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "large")
-	if err := os.WriteFile(path, make([]byte, maxConfig+1), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(path, make([]byte, maxConfig+1), 0o600))
 	if _, err := Read(path); err == nil || !strings.Contains(err.Error(), "larger than 1 MiB") {
 		t.Errorf("Read() = %v, want that the file is too large", err)
 	}

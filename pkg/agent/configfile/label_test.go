@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/kube/apitest"
 )
@@ -90,14 +92,10 @@ func TestAStartWithoutTheAPIServerUsesTheLastKnownLabel(t *testing.T) {
 			t.Errorf("the last known label is used: %t, want %t", used, away)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(runRoot, "node-labels"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(filepath.Join(runRoot, "node-labels"), nil, 0o600))
 	// What cannot be kept does not stop the agent.
 	start(false, 10)
-	if err := os.Remove(filepath.Join(runRoot, "node-labels")); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Remove(filepath.Join(runRoot, "node-labels")))
 	start(false, 10)
 	api.Unavailable(math.MaxInt)
 	start(true, 10)
@@ -164,9 +162,7 @@ func TestTheLastKnownLabelIsKeptAgain(t *testing.T) {
 		"removed with its folder":  func() error { return os.RemoveAll(filepath.Dir(file)) },
 		"replaced by another file": func() error { return os.WriteFile(file, []byte("other\n"), 0o600) },
 	} {
-		if err := damage(); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, damage())
 		for end := time.Now().Add(5 * time.Minute); ; <-time.After(time.Millisecond) {
 			data, err := os.ReadFile(file)
 			if err == nil && string(data) == "many\n" {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/urfave/cli/v2"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/configfile"
@@ -79,9 +80,7 @@ func (u updates) next(t *testing.T) update {
 func (u updates) level(t *testing.T) int {
 	t.Helper()
 	v := u.next(t)
-	if v.err != nil {
-		t.Fatalf("rejected: %v", v.err)
-	}
+	assert.NilError(t, v.err, "rejected")
 	return v.config.N
 }
 
@@ -136,9 +135,7 @@ func reason(t *testing.T, err error) string {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(m)
 	families, gatherErr := reg.Gather()
-	if gatherErr != nil {
-		t.Fatal(gatherErr)
-	}
+	assert.NilError(t, gatherErr)
 	for _, f := range families {
 		if f.GetName() == "x_config_refused" {
 			return f.GetMetric()[0].GetLabel()[0].GetValue()
@@ -149,9 +146,7 @@ func reason(t *testing.T, err error) string {
 
 func put(t *testing.T, path, content string) {
 	t.Helper()
-	if err := hostfs.WriteFile(path, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, hostfs.WriteFile(path, []byte(content), 0o644))
 }
 
 func TestFollowsTheFileAndKeepsTheLastGoodConfig(t *testing.T) {
@@ -174,9 +169,7 @@ func TestFollowsTheFileAndKeepsTheLastGoodConfig(t *testing.T) {
 		t.Errorf("level %d, want 3", n)
 	}
 	put(t, path, "level 3\nroot /b")
-	if err := <-done; err == nil || !strings.Contains(err.Error(), "root cannot change while the agent runs") {
-		t.Errorf("another root: %v, want an error that ends the process", err)
-	}
+	assert.ErrorContains(t, <-done, "root cannot change while the agent runs")
 }
 
 func TestReload(t *testing.T) {
@@ -191,14 +184,12 @@ func TestReload(t *testing.T) {
 	put(t, path, "level 3")
 	live.Reload()
 	ctx, cancel := context.WithCancel(t.Context())
-	if err := live.Run(ctx, configfile.Follower[level]{Configure: func(l level) {
+	assert.NilError(t, live.Run(ctx, configfile.Follower[level]{Configure: func(l level) {
 		if l.N != 3 {
 			t.Errorf("level %d, want 3", l.N)
 		}
 		cancel()
-	}}); err != nil {
-		t.Error(err)
-	}
+	}}))
 }
 
 // A file that an editor has truncated is not taken for a config.
@@ -208,17 +199,13 @@ func TestAFileThatIsEditedInPlace(t *testing.T) {
 	got, _ := follow(t, nil, "--config-file", path)
 	for want := 3; want < 9; want++ {
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		for _, part := range []string{"level", " ", strconv.Itoa(want)} {
 			if _, err := f.WriteString(part); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, f.Close())
 		if n := got.level(t); n != want {
 			t.Errorf("level %d, want %d", n, want)
 		}

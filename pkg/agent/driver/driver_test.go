@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/driver"
 	"outrigger.dev/pkg/config"
@@ -27,16 +29,9 @@ func newHost(t *testing.T) agent.Host {
 		DevRoot: root, ProcRoot: filepath.Join(root, "proc"), SysRoot: filepath.Join(root, "sys"), RunRoot: filepath.Join(root, "run"),
 	}
 	for _, dir := range []string{host.DriverRoot, filepath.Join(root, "dev"), host.ProcRoot, host.SysRoot, host.RunRoot} {
-		must(t, os.MkdirAll(dir, 0o755))
+		assert.NilError(t, os.MkdirAll(dir, 0o755))
 	}
 	return host
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestOf(t *testing.T) {
@@ -59,7 +54,7 @@ func TestOf(t *testing.T) {
 			host := newHost(t)
 			host.DriverRoot, host.DriverRootCtrPath = "/driver", tc.ctr
 			d, err := driver.New(host, tc.of)
-			must(t, err)
+			assert.NilError(t, err)
 			if d.Root.HostPath() != tc.root || d.Root.CtrPath() != tc.see {
 				t.Errorf("driver root %s, seen at %s; want %s, seen at %s", d.Root.HostPath(), d.Root.CtrPath(), tc.root, tc.see)
 			}
@@ -75,7 +70,7 @@ func TestOf(t *testing.T) {
 func TestWatchChanges(t *testing.T) {
 	host := newHost(t)
 	d, err := driver.New(host, config.Driver{Root: host.DriverRoot, CtrRoot: host.DriverRootCtrPath, DevRoot: host.DevRoot})
-	must(t, err)
+	assert.NilError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	changed := make(chan struct{}, 1000)
 	done := make(chan error, 1)
@@ -111,11 +106,11 @@ func TestWatchChanges(t *testing.T) {
 		for len(changed) > 0 {
 			<-changed
 		}
-		must(t, step.do())
+		assert.NilError(t, step.do())
 		awaitChange(t, changed, step.what)
 	}
 	cancel()
-	must(t, <-done)
+	assert.NilError(t, <-done)
 }
 
 func awaitChange(t *testing.T, changed <-chan struct{}, what string) {
@@ -132,37 +127,35 @@ func TestSource(t *testing.T) {
 	open := func(snapshot string) gpu.Source {
 		host.Snapshot = snapshot
 		d, err := driver.New(host, config.Driver{})
-		must(t, err)
+		assert.NilError(t, err)
 		source, err := d.Source(log)
-		must(t, err)
+		assert.NilError(t, err)
 		return source
 	}
 
 	snapshot := filepath.Join(t.TempDir(), "snapshot.json")
 	data, err := json.Marshal(gputest.Node(gputest.H100, 2))
-	must(t, err)
-	must(t, os.WriteFile(snapshot, data, 0o600))
+	assert.NilError(t, err)
+	assert.NilError(t, os.WriteFile(snapshot, data, 0o600))
 	fromFile := open(snapshot)
 	if n, err := fromFile.Snapshot(t.Context()); err != nil || len(n.GPUs) != 2 {
 		t.Errorf("Snapshot() of a file = %+v, %v; want 2 GPUs", n, err)
 	}
-	must(t, fromFile.Close())
+	assert.NilError(t, fromFile.Close())
 
 	fromNVML := open("")
 	if _, err := fromNVML.Snapshot(t.Context()); !errors.Is(err, gpu.ErrNoDriver) {
 		t.Errorf("Snapshot() on a host without a driver = %v, want ErrNoDriver", err)
 	}
-	must(t, fromNVML.Close())
+	assert.NilError(t, fromNVML.Close())
 }
 
 func TestChecks(t *testing.T) {
 	source := gputest.New(gputest.Node(gputest.H100, 1))
 	check := driver.Checks(source)["nvml"]
-	must(t, check())
+	assert.NilError(t, check())
 	source.SetHealth(gpu.ErrHangs)
-	if err := check(); !errors.Is(err, gpu.ErrHangs) {
-		t.Errorf("the check of a driver that hangs returns %v", err)
-	}
+	assert.ErrorIs(t, check(), gpu.ErrHangs)
 	if got := driver.Checks(struct{ gpu.Source }{}); len(got) != 0 {
 		t.Errorf("checks %v of a source without health, want none", got)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/urfave/cli/v2"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
@@ -118,9 +119,7 @@ func inFile(t *testing.T, key, text string) string {
 
 func put(t *testing.T, path, content string) {
 	t.Helper()
-	if err := hostfs.WriteFile(path, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, hostfs.WriteFile(path, []byte(content), 0o644))
 }
 
 // TestEveryOption reaches each row of the table by its flag, each of its variables
@@ -202,9 +201,7 @@ func TestOptionsOfOthers(t *testing.T) {
 	}
 	put(t, path, "flags: {nvidiaDriverRoot: /elsewhere}\n")
 	live.Reload()
-	if err := <-done; err == nil || !strings.Contains(err.Error(), "driver-root cannot change while the agent runs") {
-		t.Errorf("Run() = %v, want that the driver root takes a restart", err)
-	}
+	assert.ErrorContains(t, <-done, "driver-root cannot change while the agent runs")
 }
 
 // What is wrong in the file is no usage error.

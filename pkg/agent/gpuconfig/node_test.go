@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/urfave/cli/v2"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/agenttest"
@@ -142,9 +143,7 @@ func TestThePublishedConfigHeals(t *testing.T) {
 	} {
 		whole := func() bool { return published(dir) && cmp.Equal(adopt(t, dir).Config, shared(4)) }
 		agenttest.Poll(t, "the plugin publishes its config", whole)
-		if err := damage(); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, damage())
 		agenttest.Poll(t, "a file that is "+name+" heals", whole)
 	}
 }
@@ -165,9 +164,7 @@ func TestTheLastConfigStays(t *testing.T) {
 		return a.Run(ctx, configfile.Follower[config.Config]{Configure: func(c config.Config) { got <- c }})
 	})
 	end()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, <-done)
 	if state := dir.Read(contract.PluginConfig).State; state != contract.Missing {
 		t.Errorf("after the end the published config is %s", state)
 	}
@@ -183,9 +180,7 @@ func TestTheLastConfigStays(t *testing.T) {
 func TestAFileThatIsNoConfigIsIgnored(t *testing.T) {
 	dir := contract.Dir{Root: t.TempDir()}
 	for name, text := range map[string]string{"no JSON": "{", "nothing": "", "another type": `{"Sharing":[]}`} {
-		if err := dir.Write(contract.PluginConfig, contract.Record{Writer: "device-plugin", Values: map[string]string{"CONFIG": text}}); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, dir.Write(contract.PluginConfig, contract.Record{Writer: "device-plugin", Values: map[string]string{"CONFIG": text}}))
 		if diff := cmp.Diff(config.Default(), adopt(t, dir).Config); diff != "" {
 			t.Errorf("%s: config (-want +got):\n%s", name, diff)
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/config/strict"
 )
@@ -51,9 +52,7 @@ func TestReads(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := read(data)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("values (-want +got):\n%s", diff)
 			}
@@ -206,9 +205,7 @@ func TestABrokenDocumentHasOneError(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			doc := strict.Parse("c.yaml", []byte(tc.data))
 			doc.Root().Map("word").Get("word").Missing("a word")
-			if err := doc.Err(); err == nil || err.Error() != tc.want {
-				t.Errorf("Err() = %v, want %s", err, tc.want)
-			}
+			assert.Error(t, doc.Err(), tc.want)
 		})
 	}
 }

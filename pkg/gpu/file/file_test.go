@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/file"
@@ -42,9 +43,7 @@ func TestSourceKeepsTheLastGoodNode(t *testing.T) {
 	if e := <-events; e.Kind != gpu.EventTopologyChanged {
 		t.Errorf("event = %+v, want %s", e, gpu.EventTopologyChanged)
 	}
-	if err := source.Close(); err != nil {
-		t.Error(err)
-	}
+	assert.NilError(t, source.Close())
 	if err := <-done; err == nil || len(events) > 0 {
 		t.Errorf("Watch() = %v with %d more events, want an error and none", err, len(events))
 	}
@@ -64,9 +63,7 @@ func TestSnapshotNamesTheFile(t *testing.T) {
 	if _, err := source.Snapshot(t.Context()); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("Snapshot() of no file = %v", err)
 	}
-	if err := os.WriteFile(path, []byte(`{"gpus": 3}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(path, []byte(`{"gpus": 3}`), 0o600))
 	_, err := source.Snapshot(t.Context())
 	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "gpus") {
 		t.Errorf("Snapshot() of a bad file = %v, want its path and the field", err)
@@ -77,9 +74,7 @@ func TestSnapshotNamesTheFile(t *testing.T) {
 // no end.
 func TestOnlyARegularFileIsRead(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := unix.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, unix.Mkfifo(pipe, 0o600))
 	for _, path := range []string{pipe, "/dev/zero"} {
 		_, err := file.New(path, slog.New(slog.DiscardHandler)).Snapshot(t.Context())
 		if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "not a regular file") {
@@ -91,8 +86,6 @@ func TestOnlyARegularFileIsRead(t *testing.T) {
 func encode(t *testing.T, node *gpu.Node) []byte {
 	t.Helper()
 	data, err := json.Marshal(node)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return data
 }

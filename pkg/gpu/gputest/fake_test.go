@@ -6,6 +6,8 @@ import (
 	"errors"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
 )
@@ -42,16 +44,12 @@ func TestFakeCountsCalls(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- fake.Watch(ctx, func(gpu.Event) {}) }()
-	if err := fake.WaitCalls(t.Context(), func(c gputest.Calls) bool { return c.Watch > 0 }); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, fake.WaitCalls(t.Context(), func(c gputest.Calls) bool { return c.Watch > 0 }))
 	if _, err := fake.Snapshot(ctx); err != nil {
 		t.Fatal(err)
 	}
 	cancel()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, <-done)
 	if got, want := fake.Calls(), (gputest.Calls{Snapshot: 1, Watch: 1}); got != want {
 		t.Errorf("Calls() = %+v, want %+v", got, want)
 	}
@@ -73,8 +71,6 @@ func TestFakeFailsAsConfigured(t *testing.T) {
 func encode(t *testing.T, node *gpu.Node) []byte {
 	t.Helper()
 	data, err := json.Marshal(node)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return data
 }

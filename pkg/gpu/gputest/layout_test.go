@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
@@ -28,9 +29,7 @@ func TestPartitionsAreValid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			node := gputest.Partition(gputest.Node(c.model, 2), 1, c.profiles...)
 			got, err := gpu.Decode(encode(t, node))
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			if d := cmp.Diff(node, got); d != "" {
 				t.Errorf("through JSON (-want +got):\n%s", d)
 			}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/index"
@@ -30,24 +32,17 @@ func newHost(t testing.TB, gpus string) *host {
 	root := t.TempDir()
 	h := &host{t: t, keep: filepath.Join(root, "keep")}
 	h.dir = contract.Dir{Root: filepath.Join(root, "run"), BootIDFile: filepath.Join(root, "boot")}
-	must(t, os.Mkdir(h.keep, 0o755))
+	assert.NilError(t, os.Mkdir(h.keep, 0o755))
 	h.boot("one", gpus)
 	return h
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // boot begins another boot with these GPUs. It empties the run root.
 func (h *host) boot(id, gpus string) {
 	h.t.Helper()
-	must(h.t, os.RemoveAll(h.dir.Root))
-	must(h.t, os.Mkdir(h.dir.Root, 0o755))
-	must(h.t, os.WriteFile(h.dir.BootIDFile, []byte(id), 0o600))
+	assert.NilError(h.t, os.RemoveAll(h.dir.Root))
+	assert.NilError(h.t, os.Mkdir(h.dir.Root, 0o755))
+	assert.NilError(h.t, os.WriteFile(h.dir.BootIDFile, []byte(id), 0o600))
 	h.list(gpus)
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
@@ -198,7 +199,7 @@ func TestIndicesAfterAReboot(t *testing.T) {
 					t.Errorf("boot %s: ambiguous indices (-want +got):\n%s", boot, d)
 				}
 			}
-			must(t, os.Remove(filepath.Join(h.keep, "gpu-index")))
+			assert.NilError(t, os.Remove(filepath.Join(h.keep, "gpu-index")))
 			n := h.node()
 			h.agent().Apply(n)
 			for _, g := range n.GPUs {
@@ -223,15 +224,15 @@ func TestMIGDevicesKeepTheirIndicesOverAReboot(t *testing.T) {
 // Without a run root, or with a file that others can write, each agent has its indices in memory.
 func TestWithoutAFile(t *testing.T) {
 	for name, spoil := range map[string]func(*host){
-		"there is no run root":      func(h *host) { must(h.t, os.RemoveAll(h.dir.Root)) },
-		"others may write the file": func(h *host) { must(h.t, os.Chmod(h.dir.Path(contract.GPUIndex), 0o666)) },
-		"the file is no list":       func(h *host) { must(h.t, os.WriteFile(h.dir.Path(contract.GPUIndex), []byte("?"), 0o600)) },
-		"the file was removed":      func(h *host) { must(h.t, os.Remove(h.dir.Path(contract.GPUIndex))) },
+		"there is no run root":      func(h *host) { assert.NilError(h.t, os.RemoveAll(h.dir.Root)) },
+		"others may write the file": func(h *host) { assert.NilError(h.t, os.Chmod(h.dir.Path(contract.GPUIndex), 0o666)) },
+		"the file is no list":       func(h *host) { assert.NilError(h.t, os.WriteFile(h.dir.Path(contract.GPUIndex), []byte("?"), 0o600)) },
+		"the file was removed":      func(h *host) { assert.NilError(h.t, os.Remove(h.dir.Path(contract.GPUIndex))) },
 		"an index is no number": func(h *host) {
-			must(h.t, h.dir.Write(contract.GPUIndex, contract.Record{Writer: "x", Values: map[string]string{"GPU_x": "GPU-z@"}}))
+			assert.NilError(h.t, h.dir.Write(contract.GPUIndex, contract.Record{Writer: "x", Values: map[string]string{"GPU_x": "GPU-z@"}}))
 		},
 		"a file without a stamp": func(h *host) {
-			must(h.t, os.WriteFile(h.dir.Path(contract.GPUIndex), []byte("GPU_0=GPU-z@\n"), 0o600))
+			assert.NilError(h.t, os.WriteFile(h.dir.Path(contract.GPUIndex), []byte("GPU_0=GPU-z@\n"), 0o600))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -246,7 +247,7 @@ func TestWithoutAFile(t *testing.T) {
 	}
 	t.Run("another agent has no run root", func(t *testing.T) {
 		h := newHost(t, "ab")
-		must(t, os.RemoveAll(h.dir.Root))
+		assert.NilError(t, os.RemoveAll(h.dir.Root))
 		h.want("it", "0=a 1=b", h.agent())
 		if strings.Contains(h.log.String(), "level=WARN") {
 			t.Errorf("it warns:\n%s", h.log.String())
@@ -271,7 +272,7 @@ func TestKeep(t *testing.T) {
 			agent.Keep() // it knows no GPU yet
 			h.want("the agent", "0=a 1=b 2=c", agent)
 			h.list("-bc")
-			must(t, spoil(h))
+			assert.NilError(t, spoil(h))
 			agent.Keep()
 			h.want("an agent that starts now", "1=b* 2=c*", h.agent())
 		})

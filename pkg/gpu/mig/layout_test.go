@@ -3,6 +3,8 @@ package mig_test
 import (
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
 )
@@ -10,9 +12,7 @@ import (
 func profile(t *testing.T, text string) gpu.Profile {
 	t.Helper()
 	p, err := gpu.ParseProfile(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return p
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/driverroot"
 )
@@ -41,14 +42,10 @@ func TestFixOfAnInitializationThatFails(t *testing.T) {
 // those who know that the library is there.
 func TestALibraryThatIsNowhere(t *testing.T) {
 	root, err := driverroot.New(driverroot.Config{HostPath: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var logged strings.Builder
 	s, err := New(Config{DriverRoot: root, Log: slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	const install = ": install the driver, or set the driver root to where it is"
 	for host, fix := range map[string]string{"192.0.2.1": install, "": install + " (docker run -v /:/driver-root:ro, or --gpus all)"} {
 		t.Setenv("KUBERNETES_SERVICE_HOST", host)

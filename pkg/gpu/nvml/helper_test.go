@@ -12,6 +12,7 @@ import (
 	"time"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/driverproc"
@@ -86,9 +87,7 @@ func (f *fake) session(t *testing.T, lease *contract.Lease) (*nvml.Session, driv
 	proc := driverproc.Root(t.TempDir())
 	plug(t, proc, "0000:07:00.0")
 	s, err := nvml.New(nvml.Config{API: f, Proc: proc, Lease: lease, LeaseWait: f.leaseWait, Log: f.log})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -100,9 +99,7 @@ func (f *fake) session(t *testing.T, lease *contract.Lease) (*nvml.Session, driv
 // plug adds a GPU to what the kernel driver shows.
 func plug(t *testing.T, proc driverproc.Root, id string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Join(string(proc), "driver/nvidia/gpus", id), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.MkdirAll(filepath.Join(string(proc), "driver/nvidia/gpus", id), 0o755))
 }
 
 // name uses NVML to read the name of the GPU.

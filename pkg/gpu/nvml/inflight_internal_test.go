@@ -1,10 +1,11 @@
 package nvml
 
 import (
-	"errors"
 	"os"
 	"testing"
 	"time"
+
+	"gotest.tools/v3/assert"
 )
 
 // TestACallThatEndsLateHoldsNothingUp: on a slow driver, or a busy machine, another call is in
@@ -19,9 +20,7 @@ func TestACallThatEndsLateHoldsNothingUp(t *testing.T) {
 	begin := time.Now()
 	time.AfterFunc(2*interrupts*interruptPause, func() { calls.end(read) })
 	_, err := runInterruptible(calls, end, func() (struct{}, error) { <-stuck; return struct{}{}, nil })
-	if !errors.Is(err, errStillWaiting) {
-		t.Errorf("runInterruptible() = %v, want %v", err, errStillWaiting)
-	}
+	assert.ErrorIs(t, err, errStillWaiting)
 	if took := time.Since(begin); took >= giveUp {
 		t.Errorf("the end took %s although the call ended, want less than %s", took, giveUp)
 	}

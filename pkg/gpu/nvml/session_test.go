@@ -10,6 +10,7 @@ import (
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
@@ -75,9 +76,7 @@ func TestADriverThatGoesEndsAllUses(t *testing.T) {
 	if _, err := name(t.Context(), s); !errors.Is(err, gpu.ErrNoDriver) {
 		t.Errorf("error = %v, want %v", err, gpu.ErrNoDriver)
 	}
-	if err := <-ended; !errors.Is(err, gpu.ErrNoDriver) {
-		t.Errorf("the other use ended with %v, want %v", err, gpu.ErrNoDriver)
-	}
+	assert.ErrorIs(t, <-ended, gpu.ErrNoDriver)
 	if f.running() {
 		t.Error("NVML runs without a driver")
 	}
@@ -118,12 +117,8 @@ func TestTheLeaseIsHeldWhileNVMLIsUsed(t *testing.T) {
 	s, _ := f.session(t, lease)
 	ended := hold(t, s)
 	grant, err := lease.Claim(t.Context(), "test", "divide a GPU", 10*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := <-ended; !errors.Is(err, gpu.ErrClosed) {
-		t.Errorf("the use ended with %v, want %v", err, gpu.ErrClosed)
-	}
+	assert.NilError(t, err)
+	assert.ErrorIs(t, <-ended, gpu.ErrClosed)
 	if f.running() {
 		t.Error("NVML is initialized while another agent owns the lease")
 	}
@@ -139,9 +134,7 @@ func TestTheLeaseIsHeldWhileNVMLIsUsed(t *testing.T) {
 	if got != "NVIDIA L4" || err != nil || f.running() {
 		t.Errorf("UseGranted() = %q, %v, NVML is left running: %v", got, err, f.running())
 	}
-	if err := grant.Release(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, grant.Release())
 	if _, err := name(t.Context(), s); err != nil {
 		t.Errorf("Use() after the lease was released: %v", err)
 	}
@@ -172,9 +165,7 @@ func TestASessionWaitsForTheClaimOfAnother(t *testing.T) {
 			t.Helper()
 			lease := contract.Dir{Root: t.TempDir()}.NVML()
 			grant, err := lease.Claim(t.Context(), "other", "divide a GPU", time.Minute)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			t.Cleanup(func() { _ = grant.Release() })
 			r := &released{grant}
 			s, _ := (&fake{leaseWait: limit, log: slog.New(slog.NewTextHandler(r, nil))}).session(t, lease)
@@ -182,9 +173,7 @@ func TestASessionWaitsForTheClaimOfAnother(t *testing.T) {
 		}
 		t.Run(call+" until the claim ends", func(t *testing.T) {
 			s, _ := claimed(t, time.Minute)
-			if err := use(t.Context(), s); err != nil {
-				t.Error(err)
-			}
+			assert.NilError(t, use(t.Context(), s))
 		})
 		t.Run(call+" until the limit", func(t *testing.T) {
 			s, r := claimed(t, time.Nanosecond)
@@ -198,9 +187,7 @@ func TestASessionWaitsForTheClaimOfAnother(t *testing.T) {
 			r.grant = nil
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			if err := use(ctx, s); !errors.Is(err, context.Canceled) {
-				t.Errorf("error = %v, want %v", err, context.Canceled)
-			}
+			assert.ErrorIs(t, use(ctx, s), context.Canceled)
 		})
 	}
 }
@@ -224,15 +211,11 @@ func TestOnlyClaimsOfOthersAreNews(t *testing.T) {
 			s, _ := f.session(t, lease)
 			ended := hold(t, s)
 			grant, err := c.claim(s)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			if err := <-ended; !errors.Is(err, gpu.ErrClosed) || f.running() {
 				t.Errorf("the use ended with %v, NVML runs: %t", err, f.running())
 			}
-			if err := errors.Join(grant.Release(), s.Close()); err != nil {
-				t.Error(err)
-			}
+			assert.NilError(t, errors.Join(grant.Release(), s.Close()))
 			if news := strings.Contains(log.String(), "nvml lease claimed"); news != c.news {
 				t.Errorf("the log is %q", log.String())
 			}
@@ -275,18 +258,12 @@ func TestAWaitForAnEventIsInterrupted(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, s *nvml.Session, cancel func(), lease *contract.Lease){
 		"by its caller": func(_ *testing.T, _ *nvml.Session, cancel func(), _ *contract.Lease) { cancel() },
 		"by Close": func(t *testing.T, s *nvml.Session, _ func(), _ *contract.Lease) {
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
+			assert.NilError(t, s.Close())
 		},
 		"by a claim of the lease": func(t *testing.T, _ *nvml.Session, _ func(), lease *contract.Lease) {
 			grant, err := lease.Claim(t.Context(), "test", "reset a GPU", 20*time.Second)
-			if err != nil {
-				t.Error(err)
-			}
-			if err := grant.Release(); err != nil {
-				t.Error(err)
-			}
+			assert.NilError(t, err)
+			assert.NilError(t, grant.Release())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -327,12 +304,8 @@ func TestAWaitThatCannotBeInterruptedIsLeftBehind(t *testing.T) {
 	s, _ := f.session(t, nil)
 	cancel, ended := waiting(t, s, begun)
 	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("Use() = %v, want %v", err, context.Canceled)
-	}
-	if err := s.Close(); err != nil {
-		t.Errorf("Close() = %v", err)
-	}
+	assert.ErrorIs(t, <-ended, context.Canceled)
+	assert.NilError(t, s.Close())
 	if !f.running() {
 		t.Error("NVML was shut down under a call of it")
 	}

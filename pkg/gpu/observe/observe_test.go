@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
 	"outrigger.dev/pkg/gpu/observe"
@@ -204,9 +206,7 @@ func TestWhatWasReadBeforeTheNodeIsReadAgain(t *testing.T) {
 			t.Errorf("the second observation is %+v, want the 2 files that are there with the node", obs)
 		}
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		assert.NilError(t, <-ended)
 	})
 }
 
@@ -327,9 +327,7 @@ func TestAReplacedDriverEndsTheObserver(t *testing.T) {
 		go func() { ended <- r.observer.Run(t.Context()) }()
 		<-r.observer.Observations()
 		r.observer.Refresh()
-		if err := <-ended; !errors.Is(err, gpu.ErrDriverChanged) {
-			t.Errorf("Run() = %v, want ErrDriverChanged", err)
-		}
+		assert.ErrorIs(t, <-ended, gpu.ErrDriverChanged)
 	})
 }
 
@@ -355,9 +353,7 @@ func TestRunEndsWhateverItWaitsFor(t *testing.T) {
 				synctest.Wait()
 				start := time.Now()
 				cancel()
-				if err := <-ended; err != nil {
-					t.Errorf("Run() = %v", err)
-				}
+				assert.NilError(t, <-ended)
 				if took := time.Since(start); took > 0 {
 					t.Errorf("it took %v to end", took)
 				}

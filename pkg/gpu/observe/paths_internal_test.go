@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
 )
@@ -112,16 +114,12 @@ func TestAChangeOfAPathIsNoticedWithoutACallOfTheDriver(t *testing.T) {
 	for want := 2; want < 5; want++ {
 		before := source.Calls().Snapshot
 		c.change()
-		if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
 		within(t, prepared, want)
 		if n := source.Calls().Snapshot - before; n > 0 {
 			t.Errorf("the driver was read %d times, want none", n)
 		}
-		if err := os.Remove(filepath.Join(dir, "file")); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.Remove(filepath.Join(dir, "file")))
 	}
 }
 

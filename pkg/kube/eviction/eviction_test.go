@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/kube/eviction"
 )
 
@@ -31,9 +33,7 @@ func TestObstacle(t *testing.T) {
 		"a static pod":                        {pod: `{"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}, ` + owners + `"Node"}]}}`, options: all, want: eviction.Static, returns: true},
 	} {
 		var pod eviction.Pod
-		if err := json.Unmarshal([]byte(tc.pod), &pod); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, json.Unmarshal([]byte(tc.pod), &pod))
 		if got := tc.options.Obstacle(&pod); got != tc.want || got.Returns() != tc.returns {
 			t.Errorf("%s: the obstacle is %q (returns %t), want %q (%t)", name, got, got.Returns(), tc.want, tc.returns)
 		}

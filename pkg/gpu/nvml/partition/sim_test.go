@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/driverproc"
 	"outrigger.dev/pkg/gpu"
@@ -36,9 +37,7 @@ func newRig(t testing.TB, args ...string) *rig {
 	t.Setenv("GPU_SIM_STATE", filepath.Join(n.Root, "state"))
 	t.Setenv("GPU_SIM_DEV", filepath.Join(n.Root, "dev"))
 	session, err := nvml.New(nvml.Config{LibraryPath: filepath.Join(n.Bin, "lib", "libnvidia-ml.so.1"), Proc: driverproc.Root(filepath.Join(n.Root, "proc"))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(func() {
 		if err := session.Close(); err != nil {
 			t.Error(err)
@@ -50,9 +49,7 @@ func newRig(t testing.TB, args ...string) *rig {
 // use calls f with a view.
 func (r *rig) use(f func(*partition.View) error) {
 	r.t.Helper()
-	if err := r.try(f); err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, r.try(f))
 }
 
 func (r *rig) try(f func(*partition.View) error) error {
@@ -356,15 +353,11 @@ func TestAnotherDriverReportsAnotherBoard(t *testing.T) {
 	if again := r.read()[0].Board; len(again.Profiles) != len(before.Profiles) {
 		t.Errorf("the board of one driver was read twice: %d profiles, then %d", len(before.Profiles), len(again.Profiles))
 	}
-	if err := r.session.Close(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, r.session.Close())
 	if again := r.read()[0].Board; len(again.Profiles) != len(before.Profiles) {
 		t.Errorf("the board of one driver was read again with NVML: %d profiles, then %d", len(before.Profiles), len(again.Profiles))
 	}
-	if err := r.session.Close(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, r.session.Close())
 	r.node.Run("delete")
 	r.node.Run("create", "--gpus=1", "--model=h100-80", "--driver-version=590.10")
 	if after := r.read()[0].Board; len(after.Profiles) != len(before.Profiles)+1 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
@@ -126,9 +127,7 @@ func TestCompleteMakesOnlyTheCallsThatFailed(t *testing.T) {
 				t.Helper()
 				s.calls()
 				node, err := src.Complete(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				assert.NilError(t, err)
 				return node
 			}
 			complete()
@@ -172,15 +171,13 @@ func TestAStartMakesFewCalls(t *testing.T) {
 			defer closeSource(t, src)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			if err := src.Watch(ctx, func(gpu.Event) {
+			assert.NilError(t, src.Watch(ctx, func(gpu.Event) {
 				snapshot(t, src)
 				checkCalls(t, s.calls(), map[string]int{
 					"nvmlDeviceGetHandleByIndex_v2": 8, "nvmlDeviceGetUUID": 8, "nvmlDeviceGetMinorNumber": 8,
 				}, c.limit)
 				cancel()
-			}); err != nil {
-				t.Error(err)
-			}
+			}))
 		})
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/file"
 	"outrigger.dev/pkg/gpu/gputest"
@@ -56,16 +58,12 @@ func TestFileKeepsTheContract(t *testing.T) {
 		fake := gputest.New(node)
 		write := func() {
 			node, err := fake.Snapshot(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			data, err := json.Marshal(node)
 			if err == nil {
 				err = hostfs.WriteFile(path, data, 0o644)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 		}
 		write()
 		return harness{

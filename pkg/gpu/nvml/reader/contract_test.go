@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/gpu"
 )
@@ -171,9 +172,7 @@ func testSnapshotInDeliver(t *testing.T, h harness) {
 		diff(t, h.Node, h.snapshot(t))
 		cancel()
 	})
-	if err != nil {
-		t.Errorf("Watch() = %v", err)
-	}
+	assert.NilError(t, err)
 }
 
 func testLose(t *testing.T, h harness) {
@@ -234,15 +233,11 @@ func testHeal(t *testing.T, h harness) {
 func testDriver(t *testing.T, h harness) {
 	w := h.watch(t)
 	h.SetDriver(false)
-	if err := w.end(t); !errors.Is(err, gpu.ErrNoDriver) {
-		t.Errorf("Watch() = %v, want %v", err, gpu.ErrNoDriver)
-	}
+	assert.ErrorIs(t, w.end(t), gpu.ErrNoDriver)
 	if _, err := h.Source.Snapshot(t.Context()); !errors.Is(err, gpu.ErrNoDriver) {
 		t.Errorf("Snapshot() = %v, want %v", err, gpu.ErrNoDriver)
 	}
-	if err := h.Source.Watch(t.Context(), func(gpu.Event) {}); !errors.Is(err, gpu.ErrNoDriver) {
-		t.Errorf("Watch() = %v, want %v", err, gpu.ErrNoDriver)
-	}
+	assert.ErrorIs(t, h.Source.Watch(t.Context(), func(gpu.Event) {}), gpu.ErrNoDriver)
 	h.SetDriver(true)
 	diff(t, h.Node, h.snapshot(t))
 	h.watch(t)
@@ -276,9 +271,7 @@ func testClose(t *testing.T, h harness) {
 			t.Errorf("Close() = %v", err)
 		}
 	}
-	if err := w.end(t); !errors.Is(err, gpu.ErrClosed) {
-		t.Errorf("Watch() = %v, want %v", err, gpu.ErrClosed)
-	}
+	assert.ErrorIs(t, w.end(t), gpu.ErrClosed)
 	diff(t, h.Node, h.snapshot(t))
 	h.watch(t)
 }

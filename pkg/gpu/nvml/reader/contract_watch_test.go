@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/gpu"
 )
@@ -27,9 +28,7 @@ func diff[T any](t *testing.T, want, got T, opts ...cmp.Option) {
 func (h harness) snapshot(t *testing.T) *gpu.Node {
 	t.Helper()
 	node, err := h.read(t.Context())
-	if err != nil {
-		t.Fatalf("Snapshot() = %v", err)
-	}
+	assert.NilError(t, err)
 	return node
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/gpu"
 )
@@ -60,13 +61,9 @@ func TestAGPUWithoutEventsIsAskedAgainAlone(t *testing.T) {
 		log:     slog.New(slog.DiscardHandler),
 		gpus:    []*watched{{index: 0}, {index: 1}},
 	}
-	if err := w.register(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, w.register())
 	for round, failed := range []bool{true, false, false} {
-		if err := w.probe(); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, w.probe())
 		if w.gpus[1].failed != failed || (w.gpus[1].events == 0) != failed {
 			t.Errorf("round %d: GPU 1 = %+v, want failed %v", round, w.gpus[1], failed)
 		}

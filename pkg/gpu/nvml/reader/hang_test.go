@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/nvml"
 	"outrigger.dev/pkg/gpu/nvml/reader"
@@ -87,24 +89,18 @@ func TestACallThatHangsIsReportedUntilItAnswers(t *testing.T) {
 	}
 	c.forward(time.Minute)
 	err := src.Health()
-	if !errors.Is(err, gpu.ErrHangs) {
-		t.Fatalf("Health() a minute later = %v, want %v", err, gpu.ErrHangs)
-	}
+	assert.ErrorIs(t, err, gpu.ErrHangs)
 	for _, part := range []string{"nvmlDeviceGetMemoryInfo of GPU 0 has not answered for 1m", "dmesg", "NVRM", "drain the node", "reset the GPU or reboot"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("Health() = %q, want %q in it", err, part)
 		}
 	}
 	s.run("set", "latency=0s")
-	if err := <-read; err != nil {
-		t.Errorf("Snapshot() after the call has answered: %v", err)
-	}
+	assert.NilError(t, <-read, "Snapshot() after the call has answered")
 	if err := src.Health(); err != nil {
 		t.Errorf("Health() after the call has answered = %v", err)
 	}
-	if err := src.Close(); err != nil {
-		t.Error(err)
-	}
+	assert.NilError(t, src.Close())
 }
 
 // Nothing that is done to NVML may hang unseen: the clock is read once for
@@ -122,15 +118,11 @@ func TestEveryCallIsTimed(t *testing.T) {
 		}
 		cancel()
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if _, err := src.Snapshot(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := src.Close(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, src.Close())
 	made := 0
 	for symbol, n := range s.calls() {
 		if symbol != "nvmlErrorString" { // answered from a table

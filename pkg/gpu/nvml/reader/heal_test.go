@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/nvml"
@@ -185,10 +186,6 @@ func (h *observedNode) reports(index int) {
 func (h *observedNode) end() {
 	h.s.t.Helper()
 	h.cancel()
-	if err := <-h.ended; err != nil {
-		h.s.t.Errorf("Run() = %v", err)
-	}
-	if err := h.source.Close(); err != nil {
-		h.s.t.Errorf("Close() = %v", err)
-	}
+	assert.NilError(h.s.t, <-h.ended)
+	assert.NilError(h.s.t, h.source.Close())
 }

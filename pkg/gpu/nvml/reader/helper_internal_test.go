@@ -9,6 +9,7 @@ import (
 	"time"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/driverproc"
 	"outrigger.dev/pkg/gpu/nvml"
@@ -47,16 +48,12 @@ func viewOf(t *testing.T, api gonvml.Interface) *view {
 	t.Helper()
 	proc := driverproc.Root(t.TempDir())
 	session, err := nvml.New(nvml.Config{API: api, Proc: proc})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(func() { _ = session.Close() })
 	v, err := nvml.Use(t.Context(), session, func(_ context.Context, span *nvml.Span) (*view, error) {
 		return &view{span: span, proc: proc, log: slog.New(slog.DiscardHandler)}, nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return v
 }
 
@@ -64,9 +61,7 @@ func viewOf(t *testing.T, api gonvml.Interface) *view {
 func (v *view) handleOf(t *testing.T, index int) nvml.Device {
 	t.Helper()
 	h, err := v.handle(index)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return h
 }
 

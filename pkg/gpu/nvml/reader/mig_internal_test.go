@@ -11,6 +11,7 @@ import (
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/nvml"
@@ -171,16 +172,12 @@ func TestMIGChangesThatNVMLDoesNotReport(t *testing.T) {
 		return filepath.Join(string(w.view.proc), "driver/nvidia/capabilities/gpu5/mig", path)
 	}
 	folder := func(path string) {
-		if err := os.MkdirAll(instance(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.MkdirAll(instance(path), 0o755))
 	}
 	folder("gi1/ci0")
 	for _, g := range w.gpus {
 		g.events = gonvml.EventTypeXidCriticalError
-		if err := w.readMIGState(g); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, w.readMIGState(g))
 	}
 	for _, step := range []struct {
 		what    string

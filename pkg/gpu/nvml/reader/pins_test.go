@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu/index"
 	"outrigger.dev/pkg/gpu/nvml/reader"
@@ -14,9 +16,7 @@ import (
 func (s *sim) pins() *index.Pins {
 	s.t.Helper()
 	run := filepath.Join(s.root, "run", "nvidia")
-	if err := os.MkdirAll(run, 0o755); err != nil {
-		s.t.Fatal(err)
-	}
+	assert.NilError(s.t, os.MkdirAll(run, 0o755))
 	return index.New(index.Config{Contract: contract.Dir{Root: run}, Writer: "agent"})
 }
 

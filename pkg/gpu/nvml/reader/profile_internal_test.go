@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/driverproc"
 	"outrigger.dev/pkg/gpu"
@@ -48,12 +49,8 @@ func TestAttribute(t *testing.T) {
 func TestADeviceWithoutCapabilityCannotBeGiven(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "driver/nvidia-caps")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "mig-minors"), []byte("gpu4/gi1/access 12\ngpu4/gi1/ci0/access 13\ngpu4/gi2/access 21\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.MkdirAll(dir, 0o755))
+	assert.NilError(t, os.WriteFile(filepath.Join(dir, "mig-minors"), []byte("gpu4/gi1/access 12\ngpu4/gi1/ci0/access 13\ngpu4/gi2/access 21\n"), 0o600))
 	of := func(gi uint32) gpu.MIGDevice {
 		return gpu.MIGDevice{GPUInstance: gi, GPUInstanceCap: noCap, ComputeInstanceCap: noCap}
 	}

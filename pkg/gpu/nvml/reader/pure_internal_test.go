@@ -8,6 +8,7 @@ import (
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/driverproc"
 	"outrigger.dev/pkg/gpu"
@@ -151,12 +152,8 @@ func TestIsBridge(t *testing.T) {
 	sys := t.TempDir()
 	put := func(id, file, text string) {
 		dir := filepath.Join(sys, "bus/pci/devices", id)
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.MkdirAll(dir, 0o755))
+		assert.NilError(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
 	}
 	put("0000:c1:00.0", "class", "0x068000\n")
 	put("0000:07:00.0", "class", "0x030200\n")

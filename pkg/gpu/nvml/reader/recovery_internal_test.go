@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/gpu"
 )
@@ -70,9 +71,7 @@ func TestConditionByField(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			v := viewOf(t, &failing{fakeNVML{gpus: []gonvml.Device{&fieldsGPU{fields: c.fields, memory: c.memory}}}})
 			h, err := v.handle(0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			got, err := readCondition(h)
 			if lost(err) != c.lost || (err != nil) != c.lost {
 				t.Fatalf("readCondition() = %v, want lost: %v", err, c.lost)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/gpu"
 )
@@ -67,7 +68,7 @@ func TestAWatchFindsMemoryFaults(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			begun := false
-			if err := src.Watch(ctx, func(gpu.Event) {
+			assert.NilError(t, src.Watch(ctx, func(gpu.Event) {
 				faults := snapshot(t, src).GPUs[1].MemoryFaults
 				if !begun {
 					begun = true
@@ -76,9 +77,7 @@ func TestAWatchFindsMemoryFaults(t *testing.T) {
 				if len(faults) > 0 {
 					cancel()
 				}
-			}); err != nil {
-				t.Error(err)
-			}
+			}))
 		})
 	}
 }

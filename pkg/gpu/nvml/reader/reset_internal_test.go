@@ -2,7 +2,6 @@ package reader
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"testing"
@@ -11,6 +10,7 @@ import (
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/gpu"
 )
@@ -105,9 +105,7 @@ func TestAGPUThatNeedsAResetIsLostAndLeftOut(t *testing.T) {
 		deliver: func(e gpu.Event) { events = append(events, e) },
 		log:     slog.New(slog.DiscardHandler),
 	}
-	if err := w.run(ctx); !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
+	assert.ErrorIs(t, w.run(ctx), context.Canceled)
 	whole := gpu.Event{GPUInstance: gpu.NoInstance, ComputeInstance: gpu.NoInstance}
 	first, lost := whole, whole
 	first.Kind, lost.Kind, lost.GPU = gpu.EventTopologyChanged, gpu.EventLost, "GPU-2"
@@ -127,9 +125,7 @@ func TestASilentGPUIsAskedWithin20Seconds(t *testing.T) {
 		w := &watch{view: &view{}, times: times, soon: times.soon(), gpus: []*watched{{silent: true}}, probed: time.Now()}
 		for range 10 {
 			before := time.Now()
-			if err := w.next(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, w.next(t.Context()))
 			if pause := time.Since(before); pause < probeEvery || pause > 20*time.Second {
 				t.Errorf("the watch paused for %s, want 2 to 20 s", pause)
 			}

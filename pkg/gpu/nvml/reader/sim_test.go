@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/driverproc"
 	"outrigger.dev/pkg/gpu"
@@ -71,9 +73,7 @@ func (s *sim) pinnedReader(cfg nvml.Config, pins *index.Pins) *reader.Reader {
 	}
 	cfg.Proc = driverproc.Root(filepath.Join(s.root, "proc"))
 	session, err := nvml.New(cfg)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	assert.NilError(s.t, err)
 	s.t.Cleanup(func() { s.down(session) })
 	src := reader.New(reader.Config{Session: session, Proc: cfg.Proc, SysRoot: filepath.Join(s.root, "sys"), Pins: pins, Log: cfg.Log})
 	return src.Hurry(rest, probe)
@@ -120,9 +120,7 @@ type shown struct {
 func (s *sim) node(brand, architecture string) *gpu.Node {
 	s.t.Helper()
 	var in shown
-	if err := json.Unmarshal(s.run("show", "--json"), &in); err != nil {
-		s.t.Fatal(err)
-	}
+	assert.NilError(s.t, json.Unmarshal(s.run("show", "--json"), &in))
 	out := &gpu.Node{Driver: gpu.Driver(in.Driver)}
 	for _, g := range in.GPUs {
 		have := gpu.GPU{

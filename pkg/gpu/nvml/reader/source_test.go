@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/driverroot"
@@ -24,9 +25,7 @@ import (
 func addPaths(t *testing.T, src gpu.Source, node *gpu.Node) {
 	t.Helper()
 	got := linked(t, src)
-	if err := src.Close(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, src.Close())
 	if d := cmp.Diff(node.Links, got.Links, cmpopts.IgnoreFields(gpu.Link{}, "Path")); d != "" {
 		t.Fatalf("links (-want +got):\n%s", d)
 	}
@@ -46,9 +45,7 @@ func TestWatchRegistersEachGPUOnce(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	err := src.Watch(ctx, func(gpu.Event) { cancel() })
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if calls := s.calls(); calls["nvmlDeviceRegisterEvents"] != 8 || calls["nvmlEventSetCreate"] != 1 || calls["nvmlEventSetFree"] != 1 {
 		t.Errorf("calls = %v, want 8 registrations in one event set", calls)
 	}
@@ -90,9 +87,7 @@ func TestNoDriverSaysWhatIsMissing(t *testing.T) {
 			src := s.source(nil)
 			defer closeSource(t, src)
 			_, err := src.Snapshot(t.Context())
-			if !errors.Is(err, gpu.ErrNoDriver) {
-				t.Fatalf("Snapshot() = %v, want %v", err, gpu.ErrNoDriver)
-			}
+			assert.ErrorIs(t, err, gpu.ErrNoDriver)
 			for _, want := range c.want {
 				if !strings.Contains(err.Error(), want) {
 					t.Errorf("Snapshot() = %q, want %q in it", err, want)
@@ -133,9 +128,7 @@ func TestDriverThatComesLater(t *testing.T) {
 func TestReplacedDriverAsksForARestart(t *testing.T) {
 	s := newSim(t, "--gpus=1")
 	root, err := driverroot.New(driverroot.Config{HostPath: filepath.Join(s.root, "driver")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	src := s.reader(nvml.Config{DriverRoot: root})
 	snapshot(t, src)
 	closeSource(t, src)
@@ -144,13 +137,9 @@ func TestReplacedDriverAsksForARestart(t *testing.T) {
 	if err != nil || len(matches) != 1 {
 		t.Fatalf("libraries of the simulated driver: %q, %v", matches, err)
 	}
-	if err := os.Rename(matches[0], dir+"/libnvidia-ml.so.999.1"); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Rename(matches[0], dir+"/libnvidia-ml.so.999.1"))
 	remove(t, dir+"/libnvidia-ml.so.1")
-	if err := os.Symlink("libnvidia-ml.so.999.1", dir+"/libnvidia-ml.so.1"); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Symlink("libnvidia-ml.so.999.1", dir+"/libnvidia-ml.so.1"))
 	_, err = src.Snapshot(t.Context())
 	if !errors.Is(err, gpu.ErrDriverChanged) || !errors.Is(err, gpu.ErrNoDriver) || !strings.Contains(err.Error(), "restart") {
 		t.Errorf("Snapshot() = %v, want %v and %v", err, gpu.ErrDriverChanged, gpu.ErrNoDriver)
@@ -332,9 +321,7 @@ func TestPluggedGPUEndsTheWatch(t *testing.T) {
 		s.run("plug", "--model=l4")
 		snapshot(t, src)
 	})
-	if !errors.Is(err, gpu.ErrClosed) {
-		t.Errorf("Watch() = %v, want %v", err, gpu.ErrClosed)
-	}
+	assert.ErrorIs(t, err, gpu.ErrClosed)
 	if got := snapshot(t, src); len(got.GPUs) != 2 {
 		t.Errorf("the node has %d GPUs, want 2", len(got.GPUs))
 	}
@@ -349,30 +336,22 @@ func TestClaimedLeaseFreesNVML(t *testing.T) {
 	go func() { done <- src.Watch(t.Context(), func(e gpu.Event) { watched <- e }) }()
 	<-watched
 	grant, err := dir.NVML().Claim(t.Context(), "test", "reset of a GPU", 10*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := <-done; !errors.Is(err, gpu.ErrClosed) {
-		t.Errorf("Watch() = %v, want %v", err, gpu.ErrClosed)
-	}
+	assert.NilError(t, err)
+	assert.ErrorIs(t, <-done, gpu.ErrClosed)
 	if calls := s.calls(); calls["nvmlInit_v2"] != calls["nvmlShutdown"] {
 		t.Errorf("NVML is in use while the lease is claimed: %v", calls)
 	}
 	if _, err := src.Snapshot(t.Context()); !errors.Is(err, contract.ErrClaimed) || !strings.Contains(err.Error(), "reset of a GPU") {
 		t.Errorf("Snapshot() = %v, want %v and its reason", err, contract.ErrClaimed)
 	}
-	if err := grant.Release(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, grant.Release())
 	snapshot(t, src)
 }
 
 func snapshot(t *testing.T, src gpu.Source) *gpu.Node {
 	t.Helper()
 	node, err := src.Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return node
 }
 
@@ -380,36 +359,26 @@ func snapshot(t *testing.T, src gpu.Source) *gpu.Node {
 func linked(t *testing.T, src gpu.Source) *gpu.Node {
 	t.Helper()
 	node, err := gpu.Linked(t.Context(), src, snapshot(t, src))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return node
 }
 
 func closeSource(t *testing.T, src gpu.Source) {
 	t.Helper()
-	if err := src.Close(); err != nil {
-		t.Error(err)
-	}
+	assert.NilError(t, src.Close())
 }
 
 func remove(t testing.TB, path string) {
 	t.Helper()
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Remove(path))
 }
 
 // libm returns a library that every machine with glibc has.
 func libm(t testing.TB) string {
 	t.Helper()
 	root, err := driverroot.New(driverroot.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	p, err := root.FindLibrary("libm.so.6")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return p
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/driverproc"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/nvml"
@@ -42,9 +44,7 @@ func newRigOf(t *testing.T, n *simtest.Node, fields ...telemetry.Field) *rig {
 	t.Setenv("GPU_SIM_DEV", filepath.Join(n.Root, "dev"))
 	proc := driverproc.Root(filepath.Join(n.Root, "proc"))
 	session, err := nvml.New(nvml.Config{LibraryPath: filepath.Join(n.Bin, "lib", "libnvidia-ml.so.1"), Proc: proc})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	r := &rig{t: t, node: n, session: session, reader: reader.New(reader.Config{Session: session, Proc: proc, SysRoot: filepath.Join(n.Root, "sys")})}
 	t.Cleanup(func() {
 		if err := r.reader.Close(); err != nil {
@@ -59,9 +59,7 @@ func newRigOf(t *testing.T, n *simtest.Node, fields ...telemetry.Field) *rig {
 func (r *rig) gpu() gpu.GPU {
 	r.t.Helper()
 	node, err := r.reader.Snapshot(r.t.Context())
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, err)
 	return node.GPUs[0]
 }
 
@@ -69,9 +67,7 @@ func (r *rig) gpu() gpu.GPU {
 func (r *rig) sample(processes bool) telemetry.Sample {
 	r.t.Helper()
 	s, err := r.sampler.Sample(r.t.Context(), telemetry.Task{GPU: r.gpu(), Seen: time.Now(), Processes: processes})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	assert.NilError(r.t, err)
 	return s
 }
 
@@ -202,9 +198,7 @@ func TestHandlesOfMIGDevices(t *testing.T) {
 		t.Helper()
 		r.node.Calls()
 		s, err := r.sampler.Sample(t.Context(), task)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		if got := r.node.Calls()[lookUp]; got != want {
 			t.Errorf("%d handles are looked up, want %d", got, want)
 		}
@@ -237,16 +231,12 @@ func TestShiftedMIGDevices(t *testing.T) {
 	r.node.Run("mig create", "0", "3g.40gb", "1g.10gb")
 	g := r.gpu()
 	want, err := r.sampler.Sample(t.Context(), telemetry.Task{GPU: g, Seen: time.Now()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	devices := g.MIG.Devices
 	devices[0].Index, devices[1].Index = devices[1].Index, 5
 	devices[0].Shifted, devices[1].Shifted = true, true
 	got, err := r.sampler.Sample(t.Context(), telemetry.Task{GPU: g, Seen: time.Now().Add(time.Second)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	for id, v := range want.Instances {
 		if now := got.Instances[id][telemetry.DCGM_FI_DEV_FB_TOTAL]; now != v[telemetry.DCGM_FI_DEV_FB_TOTAL] || now == 0 {
 			t.Errorf("GPU instance %d has %g MiB, want %g", id, now, v[telemetry.DCGM_FI_DEV_FB_TOTAL])
@@ -260,9 +250,7 @@ func TestPeers(t *testing.T) {
 		t.Helper()
 		r.node.Calls()
 		s, err := r.sampler.Sample(t.Context(), task)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		if !maps.Equal(s.Peers, want) || s.GPU[telemetry.DCGM_FI_DEV_GPU_TEMP_CELSIUS] == 0 {
 			t.Errorf("peers %v, want %v, of %v", s.Peers, want, s.GPU)
 		}
