@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/sim/internal/state"
 )
@@ -30,9 +31,7 @@ var build = sync.OnceValues(func() (string, error) {
 func libraries(t *testing.T) string {
 	t.Helper()
 	dir, err := build()
-	if err != nil {
-		t.Fatalf("build the libraries: %v", err)
-	}
+	assert.NilError(t, err, "build the libraries")
 	return dir
 }
 
@@ -49,9 +48,7 @@ func newMachine(t *testing.T, spec state.Spec) *machine {
 	m := &machine{dev: t.TempDir(), library: filepath.Join(libraries(t), "libnvidia-ml.so.1")}
 	var err error
 	m.State, err = state.Create(filepath.Join(t.TempDir(), "state"), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(func() { m.Close() })
 	for _, node := range []string{"nvidiactl", "nvidia-uvm"} {
 		m.addNode(t, node)
@@ -69,16 +66,12 @@ func newMachine(t *testing.T, spec state.Spec) *machine {
 func (m *machine) addNode(t *testing.T, name string) {
 	t.Helper()
 	mustDo(t, os.MkdirAll(filepath.Dir(filepath.Join(m.dev, name)), 0o755))
-	if err := os.WriteFile(filepath.Join(m.dev, name), nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(filepath.Join(m.dev, name), nil, 0o666))
 }
 
 func (m *machine) removeNode(t *testing.T, name string) {
 	t.Helper()
-	if err := os.Remove(filepath.Join(m.dev, name)); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Remove(filepath.Join(m.dev, name)))
 }
 
 func (m *machine) load() nvml.Interface {
@@ -110,7 +103,5 @@ func mustBe(t *testing.T, what string, got, want nvml.Return) {
 
 func mustDo(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 }

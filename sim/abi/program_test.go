@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/sim/internal/state"
 )
 
@@ -25,9 +27,7 @@ func compile(t *testing.T, source string, parts ...string) string {
 		filepath.Join("testdata", source),
 	}
 	out, err := exec.CommandContext(t.Context(), "gcc", append(args, parts...)...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("compile %s: %v\n%s", source, err, out)
-	}
+	assert.NilError(t, err, "compile %s\n%s", source, out)
 	return program
 }
 
@@ -132,9 +132,7 @@ func TestEventWakesASleeper(t *testing.T) {
 	if got := lines.Text(); got != "45" {
 		t.Errorf("got %q, want XID 45", got)
 	}
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("waiting program: %v", err)
-	}
+	assert.NilError(t, cmd.Wait(), "waiting program")
 }
 
 // waitUntilAsleep returns when a process does nothing but wait.

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/sim/internal/app"
 	"outrigger.dev/sim/internal/elfso"
 	"outrigger.dev/sim/internal/state"
@@ -39,17 +41,11 @@ func newSim(t *testing.T) sim {
 	t.Helper()
 	dir := t.TempDir()
 	s := sim{t: t, root: filepath.Join(dir, "node"), libs: filepath.Join(dir, "lib")}
-	if err := os.Mkdir(s.libs, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Mkdir(s.libs, 0o755))
 	for _, name := range []string{"libnvidia-ml.so.1", "libcuda.so.1"} {
 		data, err := elfso.New(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(s.libs, name), data, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
+		assert.NilError(t, os.WriteFile(filepath.Join(s.libs, name), data, 0o755))
 	}
 	return s
 }
@@ -58,9 +54,7 @@ func newSim(t *testing.T) sim {
 func (s sim) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	s.t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	assert.NilError(s.t, err)
 	cmd := exec.CommandContext(ctx, self, append([]string{name}, args...)...)
 	// The race detector would wait a second at the end of each process.
 	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", asProgram+"=1", "GPU_SIM_ROOT="+s.root, "GPU_SIM_LIB_DIR="+s.libs)
@@ -99,9 +93,7 @@ func needRoot(t *testing.T) {
 func (s sim) show() state.Snapshot {
 	s.t.Helper()
 	var snap state.Snapshot
-	if err := json.Unmarshal([]byte(s.must("show", "--json")), &snap); err != nil {
-		s.t.Fatal(err)
-	}
+	assert.NilError(s.t, json.Unmarshal([]byte(s.must("show", "--json")), &snap))
 	return snap
 }
 
@@ -211,9 +203,7 @@ func TestUnprivilegedUsersChangeNothing(t *testing.T) {
 	s.must("create", "--gpus", "1")
 	before := s.must("show", "--json")
 	for _, dir := range []string{filepath.Dir(s.root), filepath.Dir(filepath.Dir(s.root))} {
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.Chmod(dir, 0o755))
 	}
 	for name, args := range map[string][]string{
 		"delete":     {"delete"},

@@ -3,6 +3,8 @@ package app_test
 import (
 	"strings"
 	"testing"
+
+	"gotest.tools/v3/assert"
 )
 
 // batch runs gpu-sim batch with lines as its standard input.
@@ -19,9 +21,7 @@ func TestABatchRunsOneCommandALine(t *testing.T) {
 	s := newSim(t)
 	s.must("create", "--gpus", "2")
 	out, err := s.batch("xid 0 79", "", "  set 1.temperature=85   1.recovery=reset", "lose 0")
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	assert.NilError(t, err, "%s", out)
 	if n := strings.Count(out, "ok\n"); n != 3 || !strings.HasPrefix(out, "XID 79 on GPU 0") || !strings.HasSuffix(out, "\nok\n") {
 		t.Errorf("3 commands are answered with:\n%s", out)
 	}

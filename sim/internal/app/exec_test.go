@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"gotest.tools/v3/assert"
 )
 
 // shell is a shell inside a node that runs one line at a time.
@@ -35,16 +37,10 @@ func (s sim) shellBy(command []string, args ...string) *shell {
 	cmd := s.command(ctx, "exec", append(append(args, "--"), command...)...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	assert.NilError(s.t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
+	assert.NilError(s.t, err)
+	assert.NilError(s.t, cmd.Start())
 	s.t.Cleanup(func() {
 		defer cancel()
 		in.Close()
@@ -76,9 +72,7 @@ func (sh *shell) run(line string) string {
 func mountinfo(t *testing.T) string {
 	t.Helper()
 	data, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return string(data)
 }
 
@@ -125,9 +119,7 @@ func TestExecShowsTheNodeAtTheRealPaths(t *testing.T) {
 func inode(t *testing.T, path string) string {
 	t.Helper()
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return fmt.Sprint(info.Sys().(*syscall.Stat_t).Ino)
 }
 
@@ -201,9 +193,7 @@ func TestMountAfterNewProc(t *testing.T) {
 	s.must("create", "--gpus", "1")
 	sh := s.shell()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	script := fmt.Sprintf("ls /proc/driver; echo then; %s mount && %[1]s mount && ls /proc/driver; grep -c \" /proc/driver \" /proc/self/mountinfo", self)
 	got := sh.run("unshare --pid --mount --fork --mount-proc sh -c '" + script + "'")
 	// The old mount is listed still, below the new /proc.
@@ -217,13 +207,9 @@ func TestNodeOnStrictFilesystem(t *testing.T) {
 	needRoot(t)
 	s := newSim(t)
 	dir := filepath.Join(t.TempDir(), "strict,with:marks")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Mkdir(dir, 0o755))
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	root := filepath.Join(dir, "node")
 	script := fmt.Sprintf(`set -e
 		mount -t tmpfs -o nosuid,nodev,noexec tmpfs %[1]s
@@ -235,9 +221,7 @@ func TestNodeOnStrictFilesystem(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "unshare", "--mount", "sh", "-c", script)
 	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", asProgram+"=1", "GPU_SIM_ROOT="+root, "GPU_SIM_LIB_DIR="+s.libs)
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	assert.NilError(t, err, "%s", out)
 	want := "cat: /dev/nvidia0: No such device or address\n1\ngpu-sim: nvidia-xconfig: not simulated: this node's driver has the file only\n/dev/nvidiactl\n" +
 		"cat: /dev/nvidia0: No such device or address\n"
 	if got := string(out); got != want {

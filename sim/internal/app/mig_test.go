@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/sim/internal/state"
 )
@@ -30,9 +31,7 @@ type migGPU struct {
 func (s sim) mig() []migGPU {
 	s.t.Helper()
 	var list []migGPU
-	if err := json.Unmarshal([]byte(s.must("mig", "list", "--json")), &list); err != nil {
-		s.t.Fatal(err)
-	}
+	assert.NilError(s.t, json.Unmarshal([]byte(s.must("mig", "list", "--json")), &list))
 	return list
 }
 
@@ -102,9 +101,7 @@ func TestMIGProfiles(t *testing.T) {
 		ID, Free, Max int
 		Name          string
 	}
-	if err := json.Unmarshal([]byte(s.must("mig", "profiles", "--json", "0")), &list); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, json.Unmarshal([]byte(s.must("mig", "profiles", "--json", "0")), &list))
 	free := map[string]int{}
 	for _, p := range list {
 		free[p.Name] = p.Free
@@ -126,12 +123,8 @@ func TestProcessesFromTheCommandLine(t *testing.T) {
 	s.must("mig", "create", "0", "1g.10gb@6")
 	running := exec.CommandContext(t.Context(), "cat")
 	stdin, err := running.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := running.Start(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
+	assert.NilError(t, running.Start())
 	s.must("proc", "add", "--pid", strconv.Itoa(running.Process.Pid), "--instance", "13/0", "0")
 	s.must("proc", "add", "--instance", "13/0", "--memory", "100", "0")
 	want := []state.Process{
@@ -155,9 +148,7 @@ func TestProcessesFromTheCommandLine(t *testing.T) {
 	}
 	s.must("proc", "end", "0", strconv.Itoa(1<<22+1))
 	stdin.Close()
-	if err := running.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, running.Wait())
 	s.must("mig", "mode", "0", "off")
 }
 

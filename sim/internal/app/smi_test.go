@@ -6,15 +6,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gotest.tools/v3/assert"
 )
 
 // built is the folder of the simulator's libraries.
 func built(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.Abs("../../../bin/lib")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if _, err := os.Stat(filepath.Join(dir, "libnvidia-ml.so.1")); err != nil {
 		t.Skip("the simulator's libraries are not built: run \"make sim\"")
 	}

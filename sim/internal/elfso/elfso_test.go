@@ -10,23 +10,18 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/sim/internal/elfso"
 )
 
 func TestNew(t *testing.T) {
 	data, err := elfso.New("libnvidia-cfg.so.1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	f, err := elf.NewFile(bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	got, err := f.DynString(elf.DT_SONAME)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if diff := cmp.Diff([]string{"libnvidia-cfg.so.1"}, got); diff != "" {
 		t.Errorf("SONAME (-want +got):\n%s", diff)
 	}
@@ -35,19 +30,13 @@ func TestNew(t *testing.T) {
 // The loader has the last word on whether an object is valid: preload one.
 func TestLoaderAcceptsObject(t *testing.T) {
 	data, err := elfso.New("libnvidia-cfg.so.1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	path := filepath.Join(t.TempDir(), "libnvidia-cfg.so.1")
-	if err := os.WriteFile(path, data, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(path, data, 0o755))
 	cmd := exec.CommandContext(t.Context(), "/bin/cat", "/proc/self/maps")
 	cmd.Env = []string{"LD_PRELOAD=" + path}
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("run a program with the object: %v\n%s", err, out)
-	}
+	assert.NilError(t, err, "run a program with the object\n%s", out)
 	if !strings.Contains(string(out), path) || strings.Contains(string(out), "cannot be preloaded") {
 		t.Errorf("the loader did not map %s:\n%s", path, out)
 	}

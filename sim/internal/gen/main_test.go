@@ -9,28 +9,21 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 )
 
 // TestSymbolListIsThatOfTheHeader holds the list that is kept in the
 // repository against the header of the go-nvml version that go.mod names.
 func TestSymbolListIsThatOfTheHeader(t *testing.T) {
 	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/NVIDIA/go-nvml").Output()
-	if err != nil {
-		t.Fatalf("find go-nvml: %v", err)
-	}
+	assert.NilError(t, err, "find go-nvml")
 	header, err := os.Open(filepath.Join(strings.TrimSpace(string(dir)), "gen/nvml/nvml.h"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	defer header.Close()
 	var got bytes.Buffer
-	if err := run([]string{"symbols"}, header, &got); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, run([]string{"symbols"}, header, &got))
 	want, err := os.ReadFile("../state/symbols_nvml.h")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if diff := cmp.Diff(string(want), got.String()); diff != "" {
 		t.Errorf("symbols_nvml.h is out of date, run make -C sim/lib symbols (-want +got):\n%s", diff)
 	}
@@ -55,9 +48,7 @@ func TestGenerate(t *testing.T) {
 	for what, want := range tests {
 		t.Run(what, func(t *testing.T) {
 			var out bytes.Buffer
-			if err := run([]string{what}, strings.NewReader(header), &out); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, run([]string{what}, strings.NewReader(header), &out))
 			_, got, _ := strings.Cut(out.String(), "\n") // the first line says who wrote it
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("output (-want +got):\n%s", diff)

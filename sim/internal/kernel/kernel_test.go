@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/sim/internal/kmod"
 )
@@ -92,15 +93,9 @@ func (f *fake) program(t *testing.T) {
 		}
 		return unix.FinitModule(fd, "a=1 b=2", 0)
 	}
-	if err := load("1"); err != nil {
-		t.Errorf("a module: %v", err)
-	}
-	if err := load("2"); !errors.Is(err, unix.ENOEXEC) {
-		t.Errorf("a module of another kernel: %v", err)
-	}
-	if err := unix.FinitModule(-1, "", 0); !errors.Is(err, unix.EBADF) {
-		t.Errorf("no file: %v", err)
-	}
+	assert.NilError(t, load("1"), "a module")
+	assert.ErrorIs(t, load("2"), unix.ENOEXEC)
+	assert.ErrorIs(t, unix.FinitModule(-1, "", 0), unix.EBADF)
 	for name, want := range map[string]error{"nvidia": unix.EWOULDBLOCK, "broken": unix.EIO, "": unix.ENOENT, "../x": unix.ENOENT} {
 		if err := unix.DeleteModule(name, 0); !errors.Is(err, want) {
 			t.Errorf("unload %q: %v, want %v", name, err, want)

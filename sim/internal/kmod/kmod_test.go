@@ -7,19 +7,16 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 )
 
 func TestAModuleSaysWhatItIs(t *testing.T) {
 	for _, m := range Stack("580.95.05", "6.1.0-1-amd64") {
 		m.Fails = syscall.EIO
 		file, err := m.File()
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		got, err := Parse(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		if m.Params == nil {
 			m.Params = map[string]string{}
 		}
@@ -41,9 +38,7 @@ func TestAFileThatIsNoModuleIsRejected(t *testing.T) {
 	library := func() []byte {
 		m := Stack("1", "r")[0]
 		file, err := m.File()
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		return bytes.ReplaceAll(file, []byte(".modinfo"), []byte(".no-info"))
 	}
 	for name, file := range map[string][]byte{"empty": nil, "text": []byte("#!/bin/sh\n"), "without .modinfo": library()} {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/sim/internal/elfso"
 	"outrigger.dev/sim/internal/node"
@@ -31,18 +32,12 @@ func config(t *testing.T, model string, gpus int) node.Config {
 	pci := filepath.Join(dir, "pci")
 	libs := filepath.Join(dir, "lib")
 	for _, d := range []string{pci, libs} {
-		if err := os.Mkdir(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.Mkdir(d, 0o755))
 	}
-	if err := os.Symlink("../../../devices/pci0000:00/0000:00:1f.0", filepath.Join(pci, "0000:00:1f.0")); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Symlink("../../../devices/pci0000:00/0000:00:1f.0", filepath.Join(pci, "0000:00:1f.0")))
 	for _, name := range []string{"libnvidia-ml.so.1", "libcuda.so.1"} {
 		data, err := elfso.New(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		write(t, filepath.Join(libs, name), string(data))
 	}
 	program := filepath.Join(dir, "gpu-sim")
@@ -59,9 +54,7 @@ func create(t *testing.T, cfg node.Config) *node.Node {
 	t.Helper()
 	needRoot(t)
 	n, err := node.Create(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(func() {
 		if err := n.Close(); err != nil {
 			t.Error(err)
@@ -72,9 +65,7 @@ func create(t *testing.T, cfg node.Config) *node.Node {
 
 func write(t *testing.T, path, data string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(data), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(path, []byte(data), 0o755))
 }
 
 // listing describes every file below root in one line. A file that has the
@@ -82,9 +73,7 @@ func write(t *testing.T, path, data string) {
 func listing(t *testing.T, root string) string {
 	t.Helper()
 	shared, err := os.Stat(filepath.Join(root, "state"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var b strings.Builder
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -116,17 +105,13 @@ func listing(t *testing.T, root string) string {
 		fmt.Fprintf(&b, "%s %s\n", info.Mode(), name)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return b.String()
 }
 
 func read(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return string(data)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/sim/internal/node"
 	"outrigger.dev/sim/internal/state"
@@ -22,9 +23,7 @@ func tree(t *testing.T, n *node.Node) string {
 
 func setDriver(t *testing.T, n *node.Node, loaded bool) {
 	t.Helper()
-	if err := n.SetDriver(loaded); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, n.SetDriver(loaded))
 	if got := n.State().Show().Driver.Loaded; got != loaded {
 		t.Fatalf("driver loaded: got %t, want %t", got, loaded)
 	}
@@ -58,14 +57,10 @@ func TestDriverKeepsInodeOfProcDevices(t *testing.T) {
 	n := create(t, config(t, "l4", 1))
 	path := filepath.Join(n.Root(), "proc/devices")
 	before, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	setDriver(t, n, false)
 	after, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if !os.SameFile(before, after) {
 		t.Error("proc/devices is another file after a change")
 	}
@@ -79,9 +74,7 @@ func TestDriverLoadsOverRemains(t *testing.T) {
 	cfg.Spec.DriverOff = true
 	n := create(t, cfg)
 	for _, dir := range []string{"proc/driver/nvidia/gpus", "dev/nvidia-caps", "run/nvidia/driver/usr"} {
-		if err := os.MkdirAll(filepath.Join(n.Root(), dir, "old"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.MkdirAll(filepath.Join(n.Root(), dir, "old"), 0o755))
 	}
 	setDriver(t, n, true)
 	if diff := cmp.Diff(want, tree(t, n)); diff != "" {
@@ -95,9 +88,7 @@ func TestDriverThatCannotLoadLeavesNothing(t *testing.T) {
 	n := create(t, cfg)
 	// Device nodes come last; they find no folder.
 	dev := filepath.Join(n.Root(), "dev")
-	if err := os.Rename(dev, dev+".gone"); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Rename(dev, dev+".gone"))
 	write(t, dev, "in the way")
 	before := tree(t, n)
 	if err := n.SetDriver(true); err == nil {
@@ -129,9 +120,7 @@ func TestPlugAndUnplug(t *testing.T) {
 			n := create(t, cfg)
 			before := tree(t, n)
 			g, err := n.Plug(state.GPUSpec{Model: "h100-80"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			after := tree(t, n)
 			for line := range strings.Lines(before) {
 				if !strings.Contains(after, line) {
@@ -161,9 +150,7 @@ func TestPlugAndUnplug(t *testing.T) {
 func TestPlugThatFailsLeavesNothing(t *testing.T) {
 	n := create(t, config(t, "l4", 1))
 	gpus := filepath.Join(n.Root(), "proc/driver/nvidia/gpus")
-	if err := os.Rename(gpus, gpus+".gone"); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Rename(gpus, gpus+".gone"))
 	write(t, gpus, "in the way")
 	before := tree(t, n)
 	if _, err := n.Plug(state.GPUSpec{Model: "l4"}); err == nil {
@@ -191,9 +178,7 @@ func TestUnplugWhatIsNotThere(t *testing.T) {
 func TestNUMANodeShowsInSysfs(t *testing.T) {
 	n := create(t, config(t, "l4", 1))
 	g := n.State().Show().GPUs[0]
-	if err := n.SetField(g.BusID, "numa-node", "-1"); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, n.SetField(g.BusID, "numa-node", "-1"))
 	if got := read(t, filepath.Join(n.Root(), "sys/bus/pci/devices", g.BusID, "numa_node")); got != "-1\n" {
 		t.Errorf("numa_node: got %q, want -1", got)
 	}
@@ -202,9 +187,7 @@ func TestNUMANodeShowsInSysfs(t *testing.T) {
 func TestMountRejectsTheMachinesNamespace(t *testing.T) {
 	n := create(t, config(t, "l4", 1))
 	err := n.Mount(t.Context(), node.HostRoot)
-	if err == nil || !strings.Contains(err.Error(), "machine's own mount namespace") {
-		t.Errorf("got error %v", err)
-	}
+	assert.ErrorContains(t, err, "machine's own mount namespace")
 	if _, err := os.Stat("/proc/driver/nvidia"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the machine shows the node: %v", err)
 	}

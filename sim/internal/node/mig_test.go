@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/sim/internal/node"
 	"outrigger.dev/sim/internal/state"
@@ -24,9 +25,7 @@ func divided(t *testing.T, model string, gpus int) *node.Node {
 		if err == nil && activation != state.ModeActive {
 			err = n.Reset(t.Context(), g, 0)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 	}
 	return n
 }
@@ -39,9 +38,7 @@ func requests(t *testing.T, texts ...string) []node.Request {
 	var list []node.Request
 	for _, text := range texts {
 		r, err := node.ParseRequest(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		list = append(list, r)
 	}
 	return list
@@ -111,9 +108,7 @@ drwxr-xr-x proc/driver/nvidia/capabilities/gpu1/mig/gi2/ci1
 			t.Errorf("%s: mig-minors says another number than %s", path, want)
 		}
 	}
-	if err := n.DestroyMIG(gpu(n, 1), state.WholeGPU, state.WholeGPU); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, n.DestroyMIG(gpu(n, 1), state.WholeGPU, state.WholeGPU))
 	// nvidia-modprobe makes the nodes, and nobody removes them.
 	if diff := cmp.Diff(nodes, lines(tree(t, n), before)); diff != "" {
 		t.Errorf("what instances leave (-want +got):\n%s", diff)
@@ -130,18 +125,12 @@ drwxr-xr-x proc/driver/nvidia/capabilities/gpu1/mig/gi2/ci1
 func elsewhere(t *testing.T, n *node.Node) (*state.State, state.GIProfile) {
 	t.Helper()
 	other, err := state.Open(filepath.Join(n.Root(), "state"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(func() { other.Close() })
 	board, err := state.LookupBoard("h100-80")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	profile, _, err := board.Find("1g.10gb")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return other, profile
 }
 
@@ -157,13 +146,9 @@ func TestInstancesAreFollowed(t *testing.T) {
 	change := func(made, gone func()) {
 		t.Helper()
 		gi, err := other.CreateGPUInstance(0, profile, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		made()
-		if err := other.DestroyGPUInstance(0, gi); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, other.DestroyGPUInstance(0, gi))
 		gone()
 	}
 	access := filepath.Join(n.Root(), "proc/driver/nvidia/capabilities/gpu0/mig/gi7")
@@ -195,9 +180,7 @@ func TestInstancesOfOtherProgramsShowLater(t *testing.T) {
 	n := divided(t, "h100-80", 1)
 	other, profile := elsewhere(t, n)
 	gi, err := other.CreateGPUInstance(0, profile, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	access := filepath.Join(n.Root(), "proc/driver/nvidia/capabilities/gpu0/mig/gi7/access")
 	device := filepath.Join(n.Root(), "dev/nvidia-caps/nvidia-cap66")
 	for _, path := range []string{access, device} {
@@ -207,18 +190,12 @@ func TestInstancesOfOtherProgramsShowLater(t *testing.T) {
 	}
 	command := func() {
 		t.Helper()
-		if err := n.SetField("0", "temperature", "50"); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, n.SetField("0", "temperature", "50"))
 	}
 	command()
 	var st unix.Stat_t
-	if err := errors.Join(unix.Lstat(access, &st), unix.Lstat(device, &st)); err != nil {
-		t.Errorf("after the next command: %v", err)
-	}
-	if err := other.DestroyGPUInstance(0, gi); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, errors.Join(unix.Lstat(access, &st), unix.Lstat(device, &st)), "after the next command")
+	assert.NilError(t, other.DestroyGPUInstance(0, gi))
 	command()
 	if _, err := os.Lstat(filepath.Dir(access)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("after it was destroyed: got %v, want it gone", err)
@@ -283,9 +260,7 @@ func TestDestroyMIG(t *testing.T) {
 			n := divided(t, "a100-40", 1)
 			createMIG(t, n, 0, "3g.20gb@0", "1c.3g.20gb", "1c.3g.20gb")
 			if test.busy {
-				if err := n.State().PutProcess(0, state.Process{PID: 77, GPUInstance: 2, ComputeInstance: 1}); err != nil {
-					t.Fatal(err)
-				}
+				assert.NilError(t, n.State().PutProcess(0, state.Process{PID: 77, GPUInstance: 2, ComputeInstance: 1}))
 			}
 			err := n.DestroyMIG(gpu(n, 0), test.gi, test.ci)
 			if (err != nil) != (test.wantErr != "") || err != nil && !strings.Contains(err.Error(), test.wantErr) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/sim/internal/kmod"
 	"outrigger.dev/sim/internal/node"
@@ -20,15 +21,11 @@ func TestModulesAreLoadedAsByAKernel(t *testing.T) {
 	cfg.Spec.DriverOff = true
 	n := create(t, cfg)
 	release, err := node.Release()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	const version = "590.44.01"
 	firmware := filepath.Join(t.TempDir(), "firmware")
 	place := filepath.Join(firmware, "nvidia", version, "gsp_sim.bin")
-	if err := os.MkdirAll(filepath.Dir(place), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.MkdirAll(filepath.Dir(place), 0o755))
 	write(t, place, "")
 	write(t, filepath.Join(n.Root(), "sys/module/firmware_class/parameters/path"), firmware+"\n")
 	t.Cleanup(func() { _ = unix.Unmount(place, unix.MNT_DETACH) })
@@ -53,9 +50,7 @@ func TestModulesAreLoadedAsByAKernel(t *testing.T) {
 		t.Errorf("the driver is loaded: %+v", snap.Driver)
 	}
 	for _, name := range []string{"nvidia", "nvidia_uvm", "nvidia_modeset", "nvidia_drm"} {
-		if err := load(name, "modeset=1", "unknown=1"); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		assert.NilError(t, load(name, "modeset=1", "unknown=1"), "%s", name)
 	}
 	refuses("a module that is loaded", load("nvidia"), unix.EEXIST)
 	if snap := n.State().Show(); !snap.Driver.Loaded || snap.Driver.Version != version || !n.Served("/host/dev/nvidia1") || n.Served("/dev/nvidia-uvm") {
@@ -81,9 +76,7 @@ func TestModulesAreLoadedAsByAKernel(t *testing.T) {
 
 	refuses("a module that others depend on", n.UnloadModule("nvidia"), unix.EWOULDBLOCK)
 	for _, name := range []string{"nvidia_drm", "nvidia_modeset", "nvidia_uvm", "nvidia"} {
-		if err := n.UnloadModule(name); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		assert.NilError(t, n.UnloadModule(name), "%s", name)
 	}
 	refuses("a module that is not loaded", n.UnloadModule("nvidia"), unix.ENOENT)
 	if _, err := os.Lstat(filepath.Join(n.Root(), "proc/driver/nvidia")); n.State().Show().Driver.Loaded || err == nil {
@@ -99,9 +92,7 @@ func TestADriverImageHasModulesAndNoState(t *testing.T) {
 	n := create(t, config(t, "h100-80", 1))
 	dir := filepath.Join(t.TempDir(), "image")
 	const version = "590.44.01"
-	if err := n.WriteImage(dir, version, "6.1.0-1-amd64", kmod.Stack(version, "6.1.0-1-amd64")); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, n.WriteImage(dir, version, "6.1.0-1-amd64", kmod.Stack(version, "6.1.0-1-amd64")))
 	for path, want := range map[string]bool{
 		"lib/firmware/nvidia/" + version + "/gsp_sim.bin": true, "usr/lib/x86_64-linux-gnu/libnvidia-ml.so." + version: true,
 		"lib/modules/6.1.0-1-amd64/updates/nvidia-uvm.ko": true, "usr/bin/nvidia-smi": true, "usr/bin/nvidia-persistenced": true,

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
 
 	"outrigger.dev/sim/internal/node"
@@ -110,9 +111,7 @@ func TestCreateRejectsAndLeavesNothing(t *testing.T) {
 			cfg := config(t, "l4", 1)
 			tc.change(t, &cfg)
 			_, err := node.Create(cfg)
-			if err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("got error %v, want one with %q", err, tc.want)
-			}
+			assert.ErrorContains(t, err, tc.want)
 			if left, err := os.ReadDir(filepath.Dir(cfg.Root)); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("left behind: the node's parent with %v (%v)", left, err)
 			}
@@ -145,9 +144,7 @@ func TestCreateLeavesAnotherFolderAlone(t *testing.T) {
 func TestDelete(t *testing.T) {
 	cfg := config(t, "l4", 1)
 	n := create(t, cfg)
-	if err := node.Delete(cfg.Root); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, node.Delete(cfg.Root))
 	if n.State().Show().Driver.Loaded {
 		t.Error("who has the state open still sees a driver")
 	}
@@ -159,9 +156,7 @@ func TestDelete(t *testing.T) {
 
 func TestDeleteRejectsWhatIsNoNode(t *testing.T) {
 	dir := t.TempDir()
-	if err := node.Delete(dir); !errors.Is(err, node.ErrNotFound) {
-		t.Errorf("got error %v, want %v", err, node.ErrNotFound)
-	}
+	assert.ErrorIs(t, node.Delete(dir), node.ErrNotFound)
 	if _, err := os.Stat(dir); err != nil {
 		t.Error(err)
 	}
@@ -172,14 +167,10 @@ func TestDamagedState(t *testing.T) {
 	create(t, cfg)
 	// Not in place: the file is mapped.
 	path := filepath.Join(cfg.Root, "state")
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Remove(path))
 	write(t, path, "not a state")
 	if _, err := node.Open(cfg.Root, cfg.Host); !errors.Is(err, state.ErrCorrupt) {
 		t.Errorf("got error %v, want %v", err, state.ErrCorrupt)
 	}
-	if err := node.Delete(cfg.Root); err != nil {
-		t.Errorf("delete a damaged node: %v", err)
-	}
+	assert.NilError(t, node.Delete(cfg.Root), "delete a damaged node")
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/sim/internal/node"
 )
@@ -17,9 +18,7 @@ import (
 func remains(t *testing.T, root string, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
-		if err := os.MkdirAll(filepath.Join(root, path, "inner"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.MkdirAll(filepath.Join(root, path, "inner"), 0o755))
 	}
 }
 
@@ -27,9 +26,7 @@ func remains(t *testing.T, root string, paths ...string) {
 func beside(t *testing.T, root string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(root))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())
@@ -45,9 +42,7 @@ func TestRemainsOfAKilledCreateGoWithTheNextOne(t *testing.T) {
 		t.Errorf("beside the node after create (-want +got):\n%s", diff)
 	}
 	remains(t, filepath.Dir(cfg.Root), ".node-gpu-sim-2/node")
-	if err := node.Delete(cfg.Root); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, node.Delete(cfg.Root))
 	if diff := cmp.Diff([]string{".other-gpu-sim-1"}, beside(t, cfg.Root)); diff != "" {
 		t.Errorf("after delete (-want +got):\n%s", diff)
 	}
@@ -96,9 +91,7 @@ func TestKilledChangesAreRepairedByTheNextOne(t *testing.T) {
 			false,
 			func(t *testing.T, root string) {
 				for _, name := range []string{"nvidiactl", "nvidia-uvm", "nvidia0"} {
-					if err := os.Remove(filepath.Join(root, "dev", name)); err != nil {
-						t.Fatal(err)
-					}
+					assert.NilError(t, os.Remove(filepath.Join(root, "dev", name)))
 				}
 			},
 			func(n *node.Node) error { return n.SetDriver(true) },
@@ -120,9 +113,7 @@ func TestKilledChangesAreRepairedByTheNextOne(t *testing.T) {
 			n := create(t, cfg)
 			want := tree(t, n)
 			tc.damage(t, n.Root())
-			if err := tc.change(n); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, tc.change(n))
 			if diff := cmp.Diff(want, tree(t, n)); diff != "" {
 				t.Errorf("tree (-want +got):\n%s", diff)
 			}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/sim/internal/state"
 )
 
@@ -24,9 +26,7 @@ func TestResetTakesItsTime(t *testing.T) {
 		}
 	}
 	cancel()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, <-done)
 	if g := gpu(n, 0); g.Lost != "" || g.Resets != 2 || len(g.MIG.GPUInstances) > 0 {
 		t.Errorf("after the reset: got %+v, want it back without instances", g)
 	}
@@ -35,9 +35,7 @@ func TestResetTakesItsTime(t *testing.T) {
 func TestRejectionsNameTheFix(t *testing.T) {
 	n := create(t, config(t, "h100-80", 1))
 	g := gpu(n, 0)
-	if err := n.State().PutProcess(0, state.Process{PID: 5, GPUInstance: state.WholeGPU, ComputeInstance: state.WholeGPU}); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, n.State().PutProcess(0, state.Process{PID: 5, GPUInstance: state.WholeGPU, ComputeInstance: state.WholeGPU}))
 	tests := map[string]struct {
 		do   func() error
 		want string
@@ -69,12 +67,8 @@ func TestRebootStartsAnew(t *testing.T) {
 				setDriver(t, n, false)
 			}
 			loaded := n.State().Show().Driver.Loaded
-			if err := errors.Join(n.State().SetRecovery(0, "reboot"), n.State().Lose(0, state.LostHandle)); err != nil {
-				t.Fatal(err)
-			}
-			if err := n.Reboot(); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, errors.Join(n.State().SetRecovery(0, "reboot"), n.State().Lose(0, state.LostHandle)))
+			assert.NilError(t, n.Reboot())
 			if g := gpu(n, 0); g.Lost != "" || g.Recovery != "" || g.MIG.Enabled != test.on || len(g.MIG.GPUInstances) > 0 {
 				t.Errorf("got %+v, want it as new, with the mode %t", g, test.on)
 			}

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 	"unsafe"
 
+	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
 )
 
@@ -55,9 +56,7 @@ func TestTable(t *testing.T) {
 	empty.devices[0].parts = nil
 	for file, n := range map[string]node{"table.golden": sample(), "table-idle.golden": idle, "table-no-mig-device.golden": empty} {
 		var out bytes.Buffer
-		if err := n.writeTable(&out); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, n.writeTable(&out))
 		golden.Assert(t, out.String(), file)
 		for _, line := range strings.Split(strings.TrimSpace(out.String()), "\n")[1:] {
 			if width := utf8.RuneCountInString(line); width != 0 && width != tableWidth+2 {
@@ -69,9 +68,7 @@ func TestTable(t *testing.T) {
 
 func TestLog(t *testing.T) {
 	var out bytes.Buffer
-	if err := sample().writeLog(&out); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, sample().writeLog(&out))
 	golden.Assert(t, out.String(), "log.golden")
 }
 
@@ -97,9 +94,7 @@ func TestLicences(t *testing.T) {
 		of(feature(1, 1, expiry{status: 4}), feature(1, 0, expiry{}), feature(1, 1, expiry{status: 3})), of(feature(1, 1, expiry{status: 1})),
 	}
 	var out bytes.Buffer
-	if err := n.writeLog(&out); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, n.writeLog(&out))
 	var sections []string
 	for line := range strings.Lines(out.String()) {
 		if strings.HasPrefix(line, "GPU ") || strings.Contains(line, "Licens") || strings.HasPrefix(line, "        Product Name") {

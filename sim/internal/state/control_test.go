@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/sim/internal/state"
 )
@@ -41,14 +42,10 @@ func TestSetField(t *testing.T) {
 			s := create(t, state.NewSpec("a100-40", 1))
 			err := s.SetField(0, test.name, test.value)
 			if test.want != "" {
-				if err == nil || !strings.Contains(err.Error(), test.want) {
-					t.Errorf("got error %v, want %q", err, test.want)
-				}
+				assert.ErrorContains(t, err, test.want)
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			if diff := cmp.Diff(test.shown, test.show(s.Show().GPUs[0])); diff != "" {
 				t.Errorf("value (-want +got):\n%s", diff)
 			}
@@ -82,17 +79,13 @@ func TestSetFabric(t *testing.T) {
 			before := s.Show()
 			err := s.SetField(1, "fabric", test.value)
 			if test.want != "" {
-				if err == nil || !strings.Contains(err.Error(), test.want) {
-					t.Errorf("got error %v, want %q", err, test.want)
-				}
+				assert.ErrorContains(t, err, test.want)
 				if diff := cmp.Diff(before, s.Show()); diff != "" {
 					t.Errorf("the node changed (-before +after):\n%s", diff)
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			before.GPUs[1].Fabric = test.shown
 			if diff := cmp.Diff(before, s.Show()); diff != "" {
 				t.Errorf("node (-want +got):\n%s", diff)
@@ -128,9 +121,7 @@ func TestPlugFillsTheLowestSlotWithANewGPU(t *testing.T) {
 	if _, err := s.Plug(state.GPUSpec{Model: "l4"}); err == nil || !strings.Contains(err.Error(), "unplug one first") {
 		t.Errorf("got error %v from a full machine, want one that says what to do", err)
 	}
-	if err := errors.Join(s.Unplug(9), s.Unplug(3)); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, errors.Join(s.Unplug(9), s.Unplug(3)))
 	slot, err := s.Plug(state.GPUSpec{Model: "l4"})
 	if err != nil || slot != 3 {
 		t.Fatalf("got slot %d, error %v, want 3", slot, err)
@@ -161,9 +152,7 @@ func TestLoseAndHeal(t *testing.T) {
 func TestDriverLatencyAndForcedAnswers(t *testing.T) {
 	s := create(t, state.NewSpec("l4", 1))
 	err := errors.Join(s.SetDriver(false), s.SetDriver(false), s.SetLatency(10*time.Microsecond), s.ForceReturn("nvmlInit_v2", 9))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	got := s.Show()
 	if got.Driver.Loaded || got.Latency != 10*time.Microsecond || got.Events != 1 {
 		t.Errorf("got %+v, want the driver off, 10µs, and one event", got)

@@ -3,6 +3,8 @@ package state_test
 import (
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/sim/internal/state"
 )
 
@@ -31,15 +33,11 @@ func TestParseFault(t *testing.T) {
 func TestFaultIsShown(t *testing.T) {
 	s := create(t, state.NewSpec("l4", 1))
 	want := state.Fault{Symbol: "any", Kill: true, Call: 7}
-	if err := s.SetFault(want); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, s.SetFault(want))
 	if got := s.Show().Fault; got == nil || *got != want {
 		t.Errorf("Show().Fault = %v, want %v", got, want)
 	}
-	if err := s.SetFault(state.Fault{Symbol: "any"}); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, s.SetFault(state.Fault{Symbol: "any"}))
 	if got := s.Show().Fault; got != nil {
 		t.Errorf("Show().Fault = %v after its end", got)
 	}

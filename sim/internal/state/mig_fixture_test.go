@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/sim/internal/state"
 )
 
@@ -18,9 +20,7 @@ func boards(t *testing.T) []state.Board {
 		if errors.Is(err, state.ErrIndivisible) {
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		boards = append(boards, board)
 	}
 	return boards
@@ -35,9 +35,7 @@ func whole(g state.GIProfile) state.CIProfile {
 func divided(t *testing.T, model string) (*state.State, state.Board) {
 	t.Helper()
 	board, err := state.LookupBoard(model)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	s := create(t, state.NewSpec(model, 1))
 	setMode(t, s, true)
 	return s, board
@@ -47,9 +45,7 @@ func divided(t *testing.T, model string) (*state.State, state.Board) {
 func setMode(t *testing.T, s *state.State, on bool) {
 	t.Helper()
 	activation, err := s.SetMIGMode(0, on)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if activation != state.ModeActive {
 		reset(t, s)
 	}
@@ -60,20 +56,14 @@ func setMode(t *testing.T, s *state.State, on bool) {
 
 func reset(t *testing.T, s *state.State) {
 	t.Helper()
-	if err := s.BeginReset(0); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.EndReset(0); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, s.BeginReset(0))
+	assert.NilError(t, s.EndReset(0))
 }
 
 func readMIG(t *testing.T, s *state.State) state.MIG {
 	t.Helper()
 	mig, err := s.MIG(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return mig
 }
 
@@ -81,9 +71,7 @@ func readMIG(t *testing.T, s *state.State) state.MIG {
 func find(t *testing.T, board state.Board, name string) (state.GIProfile, state.CIProfile) {
 	t.Helper()
 	gi, ci, err := board.Find(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return gi, ci
 }
 
@@ -91,9 +79,7 @@ func find(t *testing.T, board state.Board, name string) (state.GIProfile, state.
 func place(t *testing.T, s *state.State, profile state.GIProfile, start int) state.GPUInstance {
 	t.Helper()
 	gi, err := s.CreateGPUInstance(0, profile, start)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return gi
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/sim/internal/state"
 )
@@ -45,15 +46,11 @@ func (e *enumerator) walk(from int) {
 		if errors.Is(err, state.ErrNoRoom) {
 			continue
 		}
-		if err != nil {
-			e.t.Fatal(err)
-		}
+		assert.NilError(e.t, err)
 		e.kinds = append(e.kinds, gi.Profile)
 		e.walk(i + 1)
 		e.kinds = e.kinds[:len(e.kinds)-1]
-		if err := e.s.DestroyGPUInstance(0, gi); err != nil {
-			e.t.Fatal(err)
-		}
+		assert.NilError(e.t, e.s.DestroyGPUInstance(0, gi))
 	}
 }
 
@@ -64,9 +61,7 @@ func (e *enumerator) visit() {
 	full := true
 	for _, sp := range e.spots {
 		left, err := e.s.Capacity(0, sp.profile)
-		if err != nil {
-			e.t.Fatal(err)
-		}
+		assert.NilError(e.t, err)
 		full = full && left == 0
 	}
 	e.census.Layouts++

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/sim/internal/state"
 )
 
@@ -41,9 +43,7 @@ func TestManyProgramsDivideOneGPU(t *testing.T) {
 	done := make(chan struct{})
 	for seed := range uint64(programs) {
 		s, err := state.Open(shared.Path())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		t.Cleanup(func() { s.Close() })
 		writers.Go(func() {
 			r := rand.New(rand.NewPCG(seed, 2))

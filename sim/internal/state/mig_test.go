@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/sim/internal/state"
 )
@@ -31,9 +32,7 @@ func TestModeTakesEffectAsTheGenerationDoes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := create(t, state.NewSpec(test.model, 1))
 			if test.busy {
-				if err := s.PutProcess(0, busy); err != nil {
-					t.Fatal(err)
-				}
+				assert.NilError(t, s.PutProcess(0, busy))
 			}
 			got, err := s.SetMIGMode(0, true)
 			if got != test.want || !errors.Is(err, test.wantErr) {
@@ -141,14 +140,10 @@ func TestMinorsOfAnotherGPU(t *testing.T) {
 		t.Fatal(err)
 	}
 	board, err := state.LookupBoard("h100-80")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	profile, _ := find(t, board, "1g.10gb")
 	gi, err := s.CreateGPUInstance(6, profile, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	// The line gpu6/gi11/access of a published mig-minors.
 	if gi.ID != 11 || gi.Minor != 912 {
 		t.Errorf("got GPU instance %d with minor %d, want 11 and 912", gi.ID, gi.Minor)
@@ -187,9 +182,7 @@ func TestUUIDsFollowThePlace(t *testing.T) {
 func TestChangesRaiseEvents(t *testing.T) {
 	s := create(t, state.NewSpec("h100-80", 1))
 	board, err := state.LookupBoard("h100-80")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	profile, _ := find(t, board, "7g.80gb")
 	var gi state.GPUInstance
 	var ci state.ComputeInstance

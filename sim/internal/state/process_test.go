@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/sim/internal/state"
 )
@@ -21,25 +22,15 @@ func TestProcessesThatEndedDoNotCount(t *testing.T) {
 	s := create(t, state.NewSpec("h100-80", 1))
 	cmd := exec.CommandContext(t.Context(), "cat")
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
+	assert.NilError(t, cmd.Start())
 	living := state.Process{PID: cmd.Process.Pid, GPUInstance: state.WholeGPU, ComputeInstance: state.WholeGPU, MemoryBytes: 1 << 20}
-	if err := s.AttachProcess(0, living); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, s.AttachProcess(0, living))
 	if diff := cmp.Diff([]state.Process{living}, s.Show().GPUs[0].Processes); diff != "" {
 		t.Errorf("while it lives (-want +got):\n%s", diff)
 	}
-	if err := s.BeginReset(0); !errors.Is(err, state.ErrInUse) {
-		t.Errorf("reset: got error %v, want %v", err, state.ErrInUse)
-	}
-	if err := errors.Join(stdin.Close(), cmd.Wait()); err != nil {
-		t.Fatal(err)
-	}
+	assert.ErrorIs(t, s.BeginReset(0), state.ErrInUse)
+	assert.NilError(t, errors.Join(stdin.Close(), cmd.Wait()))
 	if got := s.Show().GPUs[0].Processes; len(got) != 0 {
 		t.Errorf("after it ended: got %v, want no process", got)
 	}
@@ -98,9 +89,7 @@ func TestProcessesInContainersCount(t *testing.T) {
 			profile, whole := find(t, board, "2g.20gb")
 			gi := place(t, s, profile, state.Anywhere)
 			ci, err := s.CreateComputeInstance(0, gi, whole, state.Anywhere)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			stop := startUser(t, s.Path(), &test.attr)
 			if got, err := s.Processes(0); err != nil || len(got) != test.listed {
 				t.Errorf("got processes %v, error %v, want %d", got, err, test.listed)
@@ -118,9 +107,7 @@ func TestProcessesInContainersCount(t *testing.T) {
 				}
 			}
 			stop()
-			if err := s.DestroyComputeInstance(0, ci); err != nil {
-				t.Errorf("after it was killed: %v", err)
-			}
+			assert.NilError(t, s.DestroyComputeInstance(0, ci), "after it was killed")
 		})
 	}
 }
@@ -129,33 +116,21 @@ func TestProcessesInContainersCount(t *testing.T) {
 func startUser(t *testing.T, path string, attr *syscall.SysProcAttr) (stop func()) {
 	t.Helper()
 	for dir := filepath.Dir(path); dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.Chmod(dir, 0o755))
 	}
-	if err := os.Chmod(path, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Chmod(path, 0o644))
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe")
 	cmd.Env, cmd.SysProcAttr, cmd.Stderr = append(os.Environ(), asUser+"="+path), attr, os.Stderr
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
+	assert.NilError(t, cmd.Start())
 	if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil || line != "in use\n" {
 		t.Fatalf("the process that uses the GPU: got %q, %v", line, err)
 	}
 	return func() {
-		if err := cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, cmd.Process.Kill())
 		stdin.Close()
 		if err := cmd.Wait(); err == nil {
 			t.Error("the process ended by itself")
@@ -168,29 +143,19 @@ func TestTheProcessTableIsFinite(t *testing.T) {
 	s := create(t, state.NewSpec("h100-80", 1))
 	p := state.Process{GPUInstance: state.WholeGPU, ComputeInstance: state.WholeGPU}
 	for p.PID = 1; p.PID <= room; p.PID++ {
-		if err := s.PutProcess(0, p); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, s.PutProcess(0, p))
 	}
-	if err := s.PutProcess(0, p); !errors.Is(err, state.ErrNoRoom) {
-		t.Errorf("got error %v, want %v", err, state.ErrNoRoom)
-	}
+	assert.ErrorIs(t, s.PutProcess(0, p), state.ErrNoRoom)
 	p.PID, p.MemoryBytes = 7, 1<<30
-	if err := s.PutProcess(0, p); err != nil {
-		t.Errorf("more memory for one that is there: %v", err)
-	}
+	assert.NilError(t, s.PutProcess(0, p), "more memory for one that is there")
 	if got, err := s.Processes(0); err != nil || len(got) != room {
 		t.Errorf("got %d processes, error %v, want %d", len(got), err, room)
 	}
-	if err := s.Unplug(0); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, s.Unplug(0))
 	if _, err := s.Plug(state.GPUSpec{Model: "h100-80"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.PutProcess(0, p); err != nil {
-		t.Errorf("on another GPU: %v", err)
-	}
+	assert.NilError(t, s.PutProcess(0, p), "on another GPU")
 }
 
 func TestProcessesNeedAnInstance(t *testing.T) {
@@ -204,7 +169,5 @@ func TestProcessesNeedAnInstance(t *testing.T) {
 			t.Errorf("%s: got error %v, want %v", name, err, state.ErrNoInstance)
 		}
 	}
-	if err := s.DropProcess(0, 1); !errors.Is(err, state.ErrNoProcess) {
-		t.Error("dropped a process that was not there")
-	}
+	assert.ErrorIs(t, s.DropProcess(0, 1), state.ErrNoProcess)
 }

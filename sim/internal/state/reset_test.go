@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/sim/internal/state"
 )
 
@@ -59,21 +61,15 @@ func TestWhatEndsInstances(t *testing.T) {
 }
 
 func reload(t *testing.T, s *state.State) {
-	if err := errors.Join(s.SetDriver(false), s.SetDriver(true)); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, errors.Join(s.SetDriver(false), s.SetDriver(true)))
 }
 
 func reboot(t *testing.T, s *state.State) {
-	if err := s.Reboot(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, s.Reboot())
 }
 
 func replace(t *testing.T, s *state.State) {
-	if err := s.Unplug(0); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, s.Unplug(0))
 	if _, err := s.Plug(state.GPUSpec{Model: "a100-80"}); err != nil {
 		t.Fatal(err)
 	}
@@ -90,21 +86,13 @@ func TestResetDoesWhatTheGPUAsksFor(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := create(t, state.NewSpec("a100-40", 1))
-			if err := errors.Join(s.SetRecovery(0, test.ask), s.SetField(0, "remap-pending", "1")); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.BeginReset(0); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, errors.Join(s.SetRecovery(0, test.ask), s.SetField(0, "remap-pending", "1")))
+			assert.NilError(t, s.BeginReset(0))
 			if got := s.Show().GPUs[0].Lost; got != state.LostHandle {
 				t.Errorf("during the reset: got lost %q, want %q", got, state.LostHandle)
 			}
-			if err := s.BeginReset(0); !errors.Is(err, state.ErrLost) {
-				t.Errorf("reset of a lost GPU: got error %v, want %v", err, state.ErrLost)
-			}
-			if err := s.EndReset(0); err != nil {
-				t.Fatal(err)
-			}
+			assert.ErrorIs(t, s.BeginReset(0), state.ErrLost)
+			assert.NilError(t, s.EndReset(0))
 			if g := s.Show().GPUs[0]; g.Recovery != test.left || g.RemapPending || g.Lost != "" || g.Resets != 1 {
 				t.Errorf("after the reset: got %+v, want recovery %q", g, test.left)
 			}

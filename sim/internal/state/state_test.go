@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/sim/internal/state"
 )
@@ -18,9 +19,7 @@ import (
 func create(t *testing.T, spec state.Spec) *state.State {
 	t.Helper()
 	s, err := state.Create(filepath.Join(t.TempDir(), "state"), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -100,9 +99,7 @@ func TestCreateRejects(t *testing.T) {
 
 func TestCreateKeepsAnExistingFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
-	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(path, []byte("precious"), 0o600))
 	if _, err := state.Create(path, state.NewSpec("l4", 1)); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("got error %v, want that the file exists", err)
 	}
@@ -132,9 +129,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := create(t, state.NewSpec("l4", 1))
-			if err := test.damage(s.Path()); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, test.damage(s.Path()))
 			_, err := state.Open(s.Path())
 			if !errors.Is(err, test.want) || !strings.Contains(err.Error(), s.Path()) || !strings.Contains(err.Error(), test.fix) {
 				t.Errorf("got error %v, want %v with path and fix", err, test.want)
@@ -158,9 +153,7 @@ func patch(path string, at int64, with string) error {
 
 func TestFind(t *testing.T) {
 	s := create(t, state.NewSpec("a100-40", 3))
-	if err := s.Unplug(0); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, s.Unplug(0))
 	gpu := s.Show().GPUs[1]
 	for name, ref := range map[string]string{
 		"index": "1", "UUID": gpu.UUID, "bus id": "0000:47:00.0", "NVML's bus id": "00000000:47:00.0", "device node": "nvidia2",
@@ -179,15 +172,11 @@ func TestFind(t *testing.T) {
 func TestWriterThatDiedAtWork(t *testing.T) {
 	const sequence = 96 // behind the header and the node's name
 	s := create(t, state.NewSpec("l4", 1))
-	if err := patch(s.Path(), sequence, "\x01"); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, patch(s.Path(), sequence, "\x01"))
 	if got := s.Show().GPUs; len(got) != 1 {
 		t.Fatalf("got %d GPUs, want 1", len(got))
 	}
-	if err := s.SetField(0, "temperature", "50"); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, s.SetField(0, "temperature", "50"))
 	content, err := os.ReadFile(s.Path())
 	if err != nil || content[sequence]%2 != 0 {
 		t.Errorf("got sequence %d, error %v, want it closed by the next writer", content[sequence], err)
