@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -62,14 +61,8 @@ func TestRulesOfTheDevicePlugin(t *testing.T) {
 	c := config.Default()
 	c.HealthChecks.Quiet = time.Millisecond
 	c.Health = config.Health{health.RowRemapPending: health.Warning}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		ended <- gpuconfig.NewPublisher(contract.Dir{Root: p.run}, "device-plugin", c, slog.New(slog.DiscardHandler)).Run(ctx)
-	}()
+	agenttest.Run(t, gpuconfig.NewPublisher(contract.Dir{Root: p.run}, "device-plugin", c, slog.New(slog.DiscardHandler)).Run)
 	p.worst(`gpu="0"`, "10")
-	cancel()
-	assert.NilError(t, <-ended)
 }
 
 // SIGHUP forgets XIDs, as in the other agents.

@@ -41,7 +41,7 @@ func TestBadCommandLine(t *testing.T) {
 }
 
 func TestUnreadableSnapshot(t *testing.T) {
-	dir := shortDir(t)
+	dir := agenttest.ShortDir(t)
 	broken := filepath.Join(dir, "broken.json")
 	assert.NilError(t, os.WriteFile(broken, []byte(`{"gpus": [`), 0o600))
 	for name, path := range map[string]string{
@@ -64,7 +64,7 @@ func TestMissingDriverRoot(t *testing.T) {
 
 func TestFullDiskForTheCDISpec(t *testing.T) {
 	n := simtest.New(t, "--gpus", "8")
-	disk := filepath.Join(shortDir(t), "cdi")
+	disk := filepath.Join(agenttest.ShortDir(t), "cdi")
 	assert.NilError(t, os.Mkdir(disk, 0o755))
 	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=8k"); err != nil {
 		t.Skipf("needs a small file system: mount tmpfs: %v", err)

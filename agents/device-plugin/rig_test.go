@@ -22,19 +22,6 @@ const resource = "nvidia.com/gpu"
 
 func TestMain(m *testing.M) { agenttest.Main(m, agenttest.Pod(main)) }
 
-// shortDir returns a folder whose name leaves room for that of a socket.
-func shortDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "dp") //nolint:usetesting // t.TempDir is too long for a socket
-	assert.NilError(t, err)
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
-
 // process is a running plugin with a kubelet.
 type process struct {
 	*agenttest.Process
@@ -55,7 +42,7 @@ func start(t *testing.T, n *simtest.Node, args ...string) *process {
 // newProcess returns a plugin that has not been started, with a kubelet.
 func newProcess(t *testing.T) *process {
 	t.Helper()
-	p := &process{t: t, dir: shortDir(t)}
+	p := &process{t: t, dir: agenttest.ShortDir(t)}
 	for _, name := range []string{"sockets", "run", "cdi"} {
 		assert.NilError(t, os.Mkdir(p.path(name), 0o755))
 	}

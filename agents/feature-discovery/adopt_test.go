@@ -1,10 +1,10 @@
 package main
 
 import (
-	"context"
 	"log/slog"
 	"testing"
 
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/agent/configfile"
 	"outrigger.dev/pkg/agent/gpuconfig"
 	"outrigger.dev/pkg/config"
@@ -31,15 +31,7 @@ func TestLabelsFollowTheConfigOfThePlugin(t *testing.T) {
 		return c
 	}
 	publisher := gpuconfig.NewPublisher(contract.Dir{Root: run}, "device-plugin", shared(4), slog.New(slog.DiscardHandler))
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- publisher.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	agenttest.Run(t, publisher.Run)
 	p.has(map[string]string{"gpu.replicas": "4", "gpu.sharing-strategy": "time-slicing", "gpu.product": "NVIDIA-H100-80GB-HBM3-SHARED"})
 	publisher.Follow(configfile.Follower[config.Config]{Configure: func(config.Config) {}}).Configure(shared(8))
 	p.has(map[string]string{"gpu.replicas": "8"})

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -21,12 +20,10 @@ import (
 	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/file"
 )
-
-// patience bounds waits for what must happen; it is not a delay.
-const patience = 5 * time.Minute
 
 // envMain makes the test binary an agent, so that signals hit a real process.
 const envMain = "OUTRIGGER_TEST_MAIN"
@@ -158,7 +155,7 @@ type process struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	out  *bufio.Scanner
-	logs *watchedBuffer
+	logs watchedBuffer
 }
 
 func startProcess(t *testing.T, mode string, args ...string) *process {
@@ -211,52 +208,16 @@ func (p *process) end() int {
 }
 
 // watchedBuffer is a writer whose content can be waited for.
-type watchedBuffer struct {
-	mu   sync.Mutex
-	cond *sync.Cond
-	buf  bytes.Buffer
-}
+type watchedBuffer struct{ *agenttest.Lines }
 
-func newBuffer() *watchedBuffer {
-	b := &watchedBuffer{}
-	b.cond = sync.NewCond(&b.mu)
-	return b
-}
-
-func (b *watchedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	defer b.cond.Broadcast()
-	return b.buf.Write(p)
-}
-
-func (b *watchedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
+func newBuffer() watchedBuffer { return watchedBuffer{agenttest.NewLines()} }
 
 // wait waits until the content contains text, and returns what follows it in
 // the line.
-func (b *watchedBuffer) wait(t *testing.T, text string) string {
+func (b watchedBuffer) wait(t *testing.T, text string) string {
 	t.Helper()
-	late := false
-	timer := time.AfterFunc(patience, func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		late = true
-		b.cond.Broadcast()
-	})
-	defer timer.Stop()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for !strings.Contains(b.buf.String(), text) {
-		if late {
-			t.Fatalf("no %q in:\n%s", text, b.buf.String())
-		}
-		b.cond.Wait()
-	}
-	_, rest, _ := strings.Cut(b.buf.String(), text)
+	assert.NilError(t, b.Wait(agenttest.Deadline(t), text), "%s", b)
+	_, rest, _ := strings.Cut(b.String(), text)
 	rest, _, _ = strings.Cut(rest, "\n")
 	return rest
 }

@@ -7,11 +7,11 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/agenttest"
 )
 
 // TestProbesWhileNewWaits also has a reason that changes.
@@ -72,16 +72,10 @@ func TestProbesWhileNewWaits(t *testing.T) {
 }
 
 // served waits until the agent serves for the n-th time, and returns where.
-func served(t *testing.T, logs *watchedBuffer, n int) string {
+func served(t *testing.T, logs watchedBuffer, n int) string {
 	t.Helper()
 	const says = "msg=serving address="
-	for late := time.After(patience); strings.Count(logs.String(), says) < n; {
-		select {
-		case <-late:
-			t.Fatalf("the agent does not serve %d times:\n%s", n, logs)
-		case <-time.After(time.Millisecond):
-		}
-	}
+	agenttest.Poll(t, "the agent to serve", func() bool { return strings.Count(logs.String(), says) >= n })
 	return strings.Fields(strings.Split(logs.String(), says)[n])[0]
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/hostfs"
 )
 
@@ -16,15 +17,9 @@ import (
 // calls of changed.
 func entries(t *testing.T, paths ...string) <-chan struct{} {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
 	calls := make(chan struct{}, 1000)
-	done := make(chan error, 1)
-	go func() { done <- hostfs.WatchEntries(ctx, func() { calls <- struct{}{} }, paths...) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("WatchEntries() = %v after the end of its context, want nil", err)
-		}
+	agenttest.Run(t, func(ctx context.Context) error {
+		return hostfs.WatchEntries(ctx, func() { calls <- struct{}{} }, paths...)
 	})
 	called(t, calls, "the begin of the watch")
 	return calls

@@ -2,25 +2,17 @@ package hostfs_test
 
 import (
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"gotest.tools/v3/assert"
-
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/hostfs"
 )
 
 // The limit is the kernel's.
 func TestCheckSocketPath(t *testing.T) {
-	dir, err := os.MkdirTemp("", "socket") //nolint:usetesting // the path of t.TempDir is too long
-	assert.NilError(t, err)
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
+	dir := agenttest.ShortDir(t)
 	for _, length := range []int{107, 108} {
 		path := filepath.Join(dir, strings.Repeat("s", length-len(dir)-1))
 		listener, err := net.Listen("unix", path) //nolint:noctx // it listens at once

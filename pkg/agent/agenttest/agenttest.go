@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,6 +25,39 @@ func Main(m *testing.M, main func()) {
 		return
 	}
 	goleak.VerifyTestMain(m)
+}
+
+// Run runs a function until the test ends or stop is called. It checks that the function then returns
+// no error.
+func Run(t testing.TB, run func(context.Context) error) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("the run ended with %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// ShortDir returns a folder for sockets, whose paths have a limit: the path of t.TempDir can be too long.
+// The folder is removed after the test.
+func ShortDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "test") //nolint:usetesting // see above
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
 }
 
 // limit is the time limit of every wait of a test.

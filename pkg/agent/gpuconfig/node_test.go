@@ -62,22 +62,8 @@ func adopt(t *testing.T, dir contract.Dir, args ...string) *gpuconfig.Adopted {
 func publish(t *testing.T, dir contract.Dir, first config.Config) (configure func(config.Config)) {
 	t.Helper()
 	p := gpuconfig.NewPublisher(dir, "device-plugin", first, slog.New(slog.DiscardHandler))
-	run(t, p.Run)
+	agenttest.Run(t, p.Run)
 	return p.Follow(configfile.Follower[config.Config]{Configure: func(config.Config) {}}).Configure
-}
-
-// run runs a loop until the end of the test.
-func run(t *testing.T, loop func(context.Context) error) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- loop(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 func published(dir contract.Dir) bool { return dir.Read(contract.PluginConfig).State == contract.Valid }
@@ -97,7 +83,7 @@ func TestAnAgentAdoptsTheConfigOfThePlugin(t *testing.T) {
 	}
 
 	got := make(chan config.Config, 1)
-	run(t, func(ctx context.Context) error {
+	agenttest.Run(t, func(ctx context.Context) error {
 		return a.Run(ctx, configfile.Follower[config.Config]{Configure: func(c config.Config) { got <- c }})
 	})
 	configure(shared(8))
@@ -152,19 +138,14 @@ func TestThePublishedConfigHeals(t *testing.T) {
 // that starts afterwards does not know whether there still is a plugin.
 func TestTheLastConfigStays(t *testing.T) {
 	dir := contract.Dir{Root: t.TempDir()}
-	ctx, end := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() {
-		done <- gpuconfig.NewPublisher(dir, "device-plugin", shared(4), slog.New(slog.DiscardHandler)).Run(ctx)
-	}()
+	end := agenttest.Run(t, gpuconfig.NewPublisher(dir, "device-plugin", shared(4), slog.New(slog.DiscardHandler)).Run)
 	agenttest.Poll(t, "the plugin publishes its config", func() bool { return published(dir) })
 	a := adopt(t, dir)
 	got := make(chan config.Config, 2)
-	run(t, func(ctx context.Context) error {
+	agenttest.Run(t, func(ctx context.Context) error {
 		return a.Run(ctx, configfile.Follower[config.Config]{Configure: func(c config.Config) { got <- c }})
 	})
 	end()
-	assert.NilError(t, <-done)
 	if state := dir.Read(contract.PluginConfig).State; state != contract.Missing {
 		t.Errorf("after the end the published config is %s", state)
 	}

@@ -14,6 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"gotest.tools/v3/assert"
+
+	"outrigger.dev/pkg/agent/agenttest"
 )
 
 // proc is a process in the /proc of a node.
@@ -180,9 +182,7 @@ func TestSeveralProcesses(t *testing.T) {
 
 func TestPeerOfASocket(t *testing.T) {
 	n := newNode(t)
-	dir, err := os.MkdirTemp("", "peer") //nolint:usetesting // paths of sockets are short
-	assert.NilError(t, err)
-	defer os.RemoveAll(dir)
+	dir := agenttest.ShortDir(t)
 	l, err := new(net.ListenConfig).Listen(t.Context(), "unix", filepath.Join(dir, "s"))
 	assert.NilError(t, err)
 	defer l.Close()

@@ -1,7 +1,6 @@
 package nri_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -52,7 +51,7 @@ const spec = `{"cdiVersion":"0.5.0","kind":"nvidia.com/gpu","containerEdits":{"e
 type rig struct {
 	socket  string
 	kubelet *podresourcestest.Kubelet
-	log     log
+	log     *agenttest.Lines
 
 	mu      sync.Mutex
 	reports []string
@@ -63,7 +62,7 @@ func start(t *testing.T) *rig {
 	t.Helper()
 	dir := t.TempDir()
 	assert.NilError(t, os.WriteFile(filepath.Join(dir, "gpu.json"), []byte(spec), 0o600))
-	r := &rig{socket: filepath.Join(dir, "nri", "nri.sock"), kubelet: podresourcestest.Start(t, filepath.Join(dir, "kubelet.sock"))}
+	r := &rig{socket: filepath.Join(dir, "nri", "nri.sock"), log: agenttest.NewLines(), kubelet: podresourcestest.Start(t, filepath.Join(dir, "kubelet.sock"))}
 	kubelet, err := podresources.New(podresources.Config{Socket: filepath.Join(dir, "kubelet.sock")})
 	assert.NilError(t, err)
 	p := nri.New(nri.Config{
@@ -72,38 +71,10 @@ func start(t *testing.T) *rig {
 		Stat: func(path string) (inject.Node, error) {
 			return inject.Node{}, &fs.PathError{Op: "stat", Path: path, Err: fs.ErrNotExist}
 		},
-		Report: r.report, Log: slog.New(slog.NewTextHandler(io.MultiWriter(t.Output(), &r.log), &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Report: r.report, Log: slog.New(slog.NewTextHandler(io.MultiWriter(t.Output(), r.log), &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
-	ctx, stop := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	running.Go(func() {
-		if err := p.Run(ctx); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(func() {
-		stop()
-		running.Wait()
-	})
+	agenttest.Run(t, p.Run)
 	return r
-}
-
-// log is the log of a plugin.
-type log struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *log) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 func (r *rig) report(err error) {

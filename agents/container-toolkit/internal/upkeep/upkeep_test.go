@@ -9,13 +9,12 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/container-toolkit/internal/upkeep"
-	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/agent/agenttest"
 )
 
 var errTest = errors.New("no space")
@@ -88,39 +87,20 @@ func TestKeeperFollowsWhatItMakes(t *testing.T) {
 			return r, errors.Join(os.MkdirAll(folder, 0o755), os.WriteFile(file, nil, 0o600))
 		},
 	})
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- k.Run(ctx) }()
-	defer func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}()
+	agenttest.Run(t, k.Run)
 	there := func() bool {
 		_, err := os.Stat(file)
 		return err == nil && s.Err() == nil
 	}
 	for i := range 5 {
-		until(t, there)
+		agenttest.Poll(t, "the folder and the file to come back", there)
 		if i%2 == 0 {
 			assert.NilError(t, os.Rename(folder, filepath.Join(dir, "old"+string(rune('0'+i)))))
 		} else if err := os.Remove(file); err != nil {
 			t.Fatal(err)
 		}
 	}
-	until(t, there)
-}
-
-func until(t *testing.T, ok func() bool) {
-	t.Helper()
-	for range 2000 {
-		if ok() {
-			return
-		}
-		pace.Pause(t.Context(), 10*time.Millisecond)
-	}
-	t.Fatal("it did not come back")
+	agenttest.Poll(t, "the folder and the file to come back", there)
 }
 
 func TestLock(t *testing.T) {

@@ -1,9 +1,9 @@
 package exporter_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"strconv"
@@ -43,7 +43,7 @@ type rig struct {
 
 	mu sync.Mutex
 	// log is what the exporter has logged.
-	log bytes.Buffer
+	log *agenttest.Lines
 	// read is what each GPU answers.
 	read map[gpu.UUID]func(context.Context) (telemetry.Sample, error)
 }
@@ -73,7 +73,7 @@ func startWith(t *testing.T, change func(*rig, *exporter.Config)) *rig {
 	t.Helper()
 	metrics, _, err := counters.Parse([]byte("DCGM_FI_DEV_GPU_TEMP, gauge, t\nDCGM_FI_DEV_XID_ERRORS, gauge, x\n"))
 	assert.NilError(t, err)
-	r := &rig{t: t, fake: gputest.New(gputest.Node("h100-80", 2)), pods: &fakePods{}, read: map[gpu.UUID]func(context.Context) (telemetry.Sample, error){}}
+	r := &rig{t: t, log: agenttest.NewLines(), fake: gputest.New(gputest.Node("h100-80", 2)), pods: &fakePods{}, read: map[gpu.UUID]func(context.Context) (telemetry.Sample, error){}}
 	cfg := exporter.Config{
 		Source:      r.fake,
 		WatchDriver: func(ctx context.Context, changed func()) error { changed(); <-ctx.Done(); return nil },
@@ -84,44 +84,18 @@ func startWith(t *testing.T, change func(*rig, *exporter.Config)) *rig {
 			Devices: exposition.Selector{Flexible: true}, XIDWindow: time.Minute, ClockWindow: time.Minute,
 		},
 		Interval: interval, Host: "node1", Pods: r.pods,
-		Log: slog.New(slog.NewTextHandler(io.MultiWriter(t.Output(), r), nil)),
+		Log: slog.New(slog.NewTextHandler(io.MultiWriter(t.Output(), r.log), nil)),
 	}
 	change(r, &cfg)
 	r.Exporter = exporter.New(cfg)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- r.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run() = %v", err)
-		}
-	})
+	agenttest.Run(t, r.Run)
 	return r
-}
-
-// Write records what the exporter logs.
-func (r *rig) Write(line []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.log.Write(line)
 }
 
 // logs waits until the exporter has logged a text n times.
 func (r *rig) logs(text string, n int) {
 	r.t.Helper()
-	got := 0
-	deadline := time.Now().Add(5 * time.Minute)
-	for time.Now().Before(deadline) {
-		r.mu.Lock()
-		got = strings.Count(r.log.String(), text)
-		r.mu.Unlock()
-		if got == n {
-			return
-		}
-		<-time.After(5 * time.Millisecond)
-	}
-	r.t.Fatalf("%q was logged %d times, want %d", text, got, n)
+	agenttest.Poll(r.t, fmt.Sprintf("%d lines of the log with %q", n, text), func() bool { return strings.Count(r.log.String(), text) == n })
 }
 
 type sampler struct {
@@ -291,8 +265,6 @@ func TestOnlyAMissingDriverIsLogged(t *testing.T) {
 	r.Reload()
 	r.logs("the driver answers", 1)
 	r.logs("cannot read the kernel's log", 1)
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if before, _, _ := strings.Cut(r.log.String(), "the driver answers"); strings.Contains(before, "kernel's log") {
 		t.Errorf("the log names the kernel's log before the driver answers:\n%s", before)
 	}

@@ -11,6 +11,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/dcgm-exporter/internal/kernellog"
+	"outrigger.dev/pkg/agent/agenttest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -52,15 +53,10 @@ func watch(t *testing.T) (log *os.File, seen chan kernellog.XID) {
 	// For reading too, so that it opens before there is a reader.
 	log, err := os.OpenFile(path, os.O_RDWR, 0)
 	assert.NilError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	seen, done := make(chan kernellog.XID), make(chan error, 1)
-	go func() { done <- kernellog.Watch(ctx, path, func(x kernellog.XID) { seen <- x }) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Watch() = %v", err)
-		}
-		_ = log.Close()
+	t.Cleanup(func() { _ = log.Close() })
+	seen = make(chan kernellog.XID)
+	agenttest.Run(t, func(ctx context.Context) error {
+		return kernellog.Watch(ctx, path, func(x kernellog.XID) { seen <- x })
 	})
 	return log, seen
 }

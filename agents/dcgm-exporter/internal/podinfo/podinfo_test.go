@@ -8,9 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
@@ -83,24 +81,11 @@ func follow(t *testing.T, s *server, cfg podinfo.Config) *podinfo.Pods {
 	if _, ok := p.Pod("ml", "train-0"); ok || p.Known() {
 		t.Error("pods are known before the API server has answered")
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	var following sync.WaitGroup
-	following.Go(func() { p.Run(ctx) })
-	t.Cleanup(func() {
-		cancel()
-		following.Wait()
+	agenttest.Run(t, func(ctx context.Context) error {
+		p.Run(ctx)
+		return nil
 	})
 	return p
-}
-
-// until waits until a condition holds.
-func until(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(5 * time.Minute); !holds(); <-time.After(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("timed out: " + what)
-		}
-	}
 }
 
 func event(kind, object string) string {
@@ -113,7 +98,7 @@ func TestPodsAreFollowed(t *testing.T) {
 	allow, err := podinfo.ParseAllow([]string{"^app"})
 	assert.NilError(t, err)
 	p := follow(t, s, podinfo.Config{Rules: podinfo.Rules{Allow: allow}})
-	until(t, "the list", p.Known)
+	agenttest.Poll(t, "the list", p.Known)
 	if seen := <-s.seen; seen[0] != "spec.nodeName=node1" || strings.Contains(seen[1], "PartialObjectMetadata") {
 		t.Errorf("request %q", seen)
 	}
@@ -136,9 +121,9 @@ func TestPodsAreFollowed(t *testing.T) {
 	}
 
 	s.events <- event("MODIFIED", strings.ReplaceAll(pod, "Running", "Succeeded"))
-	until(t, "the end of the pod", func() bool { return p.Ended("ml", "train-0") })
+	agenttest.Poll(t, "the end of the pod", func() bool { return p.Ended("ml", "train-0") })
 	s.events <- event("DELETED", pod)
-	until(t, "the deletion", func() bool { _, ok := p.Pod("ml", "train-0"); return !ok })
+	agenttest.Poll(t, "the deletion", func() bool { _, ok := p.Pod("ml", "train-0"); return !ok })
 	if _, ok := p.ByUID("uid-1"); ok || p.Ended("ml", "train-0") {
 		t.Error("the deleted pod is known by its uid")
 	}
@@ -164,7 +149,7 @@ func TestLabelsOfOnePodAreBoundedInMemory(t *testing.T) {
 	}
 	s := &server{pods: strings.Replace(pod, `"labels":{`, `"labels":{`+labels.String(), 1)}
 	p := follow(t, s, podinfo.Config{})
-	until(t, "the list", p.Known)
+	agenttest.Poll(t, "the list", p.Known)
 	got, _ := p.Pod("ml", "train-0")
 	// app.kubernetes.io/name and hash are before label-.
 	if len(got.Labels)+got.Omitted != 8002 || len(got.Labels) < 2000 || len(got.Labels) > 2050 || got.Labels[0].Value != "train" || got.Labels[1].Value != "x" {

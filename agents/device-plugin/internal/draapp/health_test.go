@@ -72,9 +72,7 @@ func startUnconnected(t *testing.T, n *simtest.Node) *agenttest.Process {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
 	assert.NilError(t, os.WriteFile(path("kubeconfig"), []byte(kubeconfig), 0o600))
-	sockets, err := os.MkdirTemp("", "dra") //nolint:usetesting // t.TempDir is too long for a socket
-	assert.NilError(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(sockets) })
+	sockets := agenttest.ShortDir(t)
 	return agenttest.Start(t, agenttest.Command(t, n, "--node-name", "n1", "--kubeconfig", path("kubeconfig"), "--listen", "127.0.0.1:0",
 		"--run-root", dir, "--cdi-root", path("cdi"), "--kubelet-plugins-dir", sockets, "--kubelet-registry-dir", sockets))
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"outrigger.dev/agents/device-plugin/internal/inventory"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
@@ -25,14 +26,13 @@ type rig struct {
 	inv      *inventory.Inventory
 	recorder *recorder
 	reports  *reports
-	ended    chan error
 }
 
 func newRig(t *testing.T, gpus int, change ...func(*inventory.Config)) *rig {
 	t.Helper()
 	r := &rig{
 		t: t, source: gputest.New(gputest.Node(gputest.A100, gpus)),
-		recorder: &recorder{}, reports: &reports{}, ended: make(chan error, 1),
+		recorder: &recorder{}, reports: &reports{},
 	}
 	rules, _ := health.ParseRules("", "")
 	cfg := inventory.Config{
@@ -54,14 +54,7 @@ func newRig(t *testing.T, gpus int, change ...func(*inventory.Config)) *rig {
 // run runs the inventory until the test ends.
 func (r *rig) run() {
 	r.t.Helper()
-	ctx, cancel := context.WithCancel(r.t.Context())
-	go func() { r.ended <- r.inv.Run(ctx) }()
-	r.t.Cleanup(func() {
-		cancel()
-		if err := <-r.ended; err != nil {
-			r.t.Errorf("Run() = %v", err)
-		}
-	})
+	agenttest.Run(r.t, r.inv.Run)
 }
 
 // settled returns the newest State once nothing happens any more.

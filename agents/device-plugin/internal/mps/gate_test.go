@@ -5,13 +5,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/device-plugin/internal/mps"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/pace"
@@ -60,11 +60,11 @@ func TestGateIgnoresWhatIsNotSharedByMPS(t *testing.T) {
 // something else.
 func runGate(t *testing.T, gate *mps.Gate) <-chan struct{} {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
 	changed := make(chan struct{}, 1)
-	var running sync.WaitGroup
-	running.Go(func() { gate.Run(ctx, func() { pace.Signal(changed) }) })
-	t.Cleanup(func() { cancel(); running.Wait() })
+	agenttest.Run(t, func(ctx context.Context) error {
+		gate.Run(ctx, func() { pace.Signal(changed) })
+		return nil
+	})
 	return changed
 }
 

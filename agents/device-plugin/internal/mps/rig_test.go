@@ -1,7 +1,6 @@
 package mps_test
 
 import (
-	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -11,20 +10,17 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/device-plugin/internal/mps"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
 )
 
-const (
-	patience = 5 * time.Minute
-	shared   = "nvidia.com/gpu.shared"
-)
+const shared = "nvidia.com/gpu.shared"
 
 // rig is a supervisor with stand-ins for the driver's programs.
 type rig struct {
@@ -38,24 +34,11 @@ type rig struct {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	needMounts(t)
-	r := &rig{t: t, root: shortDir(t), bin: standIns(t), dir: contract.Dir{Root: t.TempDir()}}
+	r := &rig{t: t, root: agenttest.ShortDir(t), bin: standIns(t), dir: contract.Dir{Root: t.TempDir()}}
 	t.Cleanup(func() { unmount(t, r.root) })
 	r.restart()
 	t.Cleanup(func() { r.Wait() })
 	return r
-}
-
-// shortDir returns a folder for sockets, whose paths have a limit.
-func shortDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "mps") //nolint:usetesting // the path of t.TempDir is too long
-	assert.NilError(t, err)
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
 }
 
 // restart makes the supervisor that of a new process.
@@ -70,17 +53,12 @@ func (r *rig) restart() {
 
 func (r *rig) eventually(what string, ok func() bool) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
-	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-ctx.Done():
-			r.t.Fatalf("not seen: %s (supervisor: %v)", what, r.Ready())
-		case <-tick.C:
+	defer func() {
+		if r.t.Failed() {
+			r.t.Logf("the supervisor is not ready because of %v", r.Ready())
 		}
-	}
+	}()
+	agenttest.Poll(r.t, what, ok)
 }
 
 func (r *rig) ready() bool { return mps.Ready(r.dir, r.root, shared) == nil }

@@ -9,6 +9,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/device-plugin/internal/inventory"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
 )
@@ -53,7 +54,7 @@ func TestLateDriver(t *testing.T) {
 	r.source.SetDriver(false)
 	r.startKubelet(t)
 	r.run(t)
-	err := r.source.WaitCalls(limit(t), func(c gputest.Calls) bool { return c.Snapshot > 0 })
+	err := r.source.WaitCalls(agenttest.Deadline(t), func(c gputest.Calls) bool { return c.Snapshot > 0 })
 	assert.NilError(t, err)
 	if err := r.plugin.Ready(); err == nil {
 		t.Error("Ready without a driver")
@@ -84,14 +85,14 @@ func TestDriverReplacedEndsThePlugin(t *testing.T) {
 	r := newRig(t, 1, nil)
 	r.startKubelet(t)
 	r.source.SetError(fmt.Errorf("%w: %w", gpu.ErrNoDriver, gpu.ErrDriverChanged))
-	assert.ErrorIs(t, r.runAll(limit(t)), gpu.ErrDriverChanged)
+	assert.ErrorIs(t, r.runAll(agenttest.Deadline(t)), gpu.ErrDriverChanged)
 	r.kubelet.Stop()
 }
 
 func TestFailOnInitError(t *testing.T) {
 	r := newRig(t, 1, func(c *inventory.Config) { c.Config.FailOnInitError = true })
 	r.source.SetDriver(false)
-	assert.ErrorIs(t, r.runAll(limit(t)), gpu.ErrNoDriver)
+	assert.ErrorIs(t, r.runAll(agenttest.Deadline(t)), gpu.ErrNoDriver)
 }
 
 func TestPrepareFailsAndIsRetried(t *testing.T) {
@@ -158,7 +159,7 @@ func TestPreparedOnceForTheSameNode(t *testing.T) {
 	r.healths(t, ok, ok)
 	// The second refresh shows the same node, the third another one.
 	r.source.Post(gpu.Event{Kind: gpu.EventMIGChanged, GPU: gpu.UUID(id(0))})
-	err := r.source.WaitCalls(limit(t), func(c gputest.Calls) bool { return c.Snapshot > 1 })
+	err := r.source.WaitCalls(agenttest.Deadline(t), func(c gputest.Calls) bool { return c.Snapshot > 1 })
 	assert.NilError(t, err)
 	r.source.SetNode(gputest.Node(gputest.A100, 3))
 	r.healths(t, ok, ok, ok)
@@ -169,7 +170,7 @@ func TestPreparedOnceForTheSameNode(t *testing.T) {
 			if got != want {
 				t.Errorf("preparation %d was for %d GPUs, want %d", i, got, want)
 			}
-		case <-limit(t).Done():
+		case <-agenttest.Deadline(t).Done():
 			t.Fatalf("preparation %d did not come", i)
 		}
 	}

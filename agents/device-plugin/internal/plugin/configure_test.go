@@ -14,6 +14,7 @@ import (
 
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/agents/device-plugin/internal/server"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
@@ -175,7 +176,7 @@ func TestAConfigThatCannotBePrepared(t *testing.T) {
 	bad.GDS = true
 	r.inv.Configure(bad, rules())
 	r.reported(t, cause.GPUsNotOffered, "find /dev/nvidia-fs0: no such file")
-	if _, err := r.kubelet.Allocate(limit(t), resourceName, id(0)); err != nil {
+	if _, err := r.kubelet.Allocate(agenttest.Deadline(t), resourceName, id(0)); err != nil {
 		t.Errorf("what was advertised does not work any more: %v", err)
 	}
 	r.inv.Configure(r.shared(2), rules())

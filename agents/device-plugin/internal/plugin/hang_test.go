@@ -7,6 +7,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/device-plugin/internal/inventory"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
 )
@@ -34,7 +35,7 @@ func TestDriverHangsAndAnswersAgain(t *testing.T) {
 	if err := r.plugin.Ready(); err != nil {
 		t.Errorf("Ready says %v after the driver has answered", err)
 	}
-	assert.NilError(t, r.source.WaitCalls(limit(t), func(c gputest.Calls) bool { return c.Snapshot > reads }), "no refresh of the node after the driver has answered")
+	assert.NilError(t, r.source.WaitCalls(agenttest.Deadline(t), func(c gputest.Calls) bool { return c.Snapshot > reads }), "no refresh of the node after the driver has answered")
 	if n := len(r.kubelet.Registrations()); n != 1 {
 		t.Errorf("%d registrations, want 1", n)
 	}

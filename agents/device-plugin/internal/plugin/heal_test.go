@@ -7,6 +7,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/device-plugin/internal/inventory"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
 )
@@ -41,7 +42,7 @@ func TestAnXIDThatTakesAResetStaysUntilIt(t *testing.T) {
 	r.source.PostXID(gpu.UUID(id(0)), 95)
 	r.healths(t, bad, ok)
 	// A refresh after the window proves nothing on a driver that reports nothing.
-	err := r.source.WaitCalls(limit(t), func(c gputest.Calls) bool { return c.Snapshot > 1 })
+	err := r.source.WaitCalls(agenttest.Deadline(t), func(c gputest.Calls) bool { return c.Snapshot > 1 })
 	assert.NilError(t, err)
 	r.source.PostXID(gpu.UUID(id(1)), 95)
 	r.healths(t, bad, bad)
@@ -73,7 +74,7 @@ func TestRecoveryActionChanges(t *testing.T) {
 	r.run(t)
 	r.healths(t, ok, ok)
 	r.source.PostXID(gpu.UUID(id(0)), 154)
-	err := r.source.WaitCalls(limit(t), func(c gputest.Calls) bool { return c.Snapshot > 1 })
+	err := r.source.WaitCalls(agenttest.Deadline(t), func(c gputest.Calls) bool { return c.Snapshot > 1 })
 	assert.NilError(t, err)
 	r.healths(t, ok, ok)
 }

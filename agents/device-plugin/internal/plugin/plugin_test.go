@@ -12,6 +12,7 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"outrigger.dev/agents/device-plugin/internal/inventory"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/gpu"
 )
 
@@ -38,12 +39,12 @@ func TestAdvertisesRegistersAndAnswers(t *testing.T) {
 	if reg.GetEndpoint() != "nvidia-gpu.sock" || reg.GetVersion() != "v1beta1" || !reg.GetOptions().GetGetPreferredAllocationAvailable() {
 		t.Errorf("registered as %v", reg)
 	}
-	resp, err := r.kubelet.Allocate(limit(t), resourceName, id(1), id(0))
+	resp, err := r.kubelet.Allocate(agenttest.Deadline(t), resourceName, id(1), id(0))
 	assert.NilError(t, err)
 	if got, want := resp.GetEnvs()["NVIDIA_VISIBLE_DEVICES"], id(1)+","+id(0); got != want {
 		t.Errorf("NVIDIA_VISIBLE_DEVICES is %q, want %q", got, want)
 	}
-	if _, err := r.kubelet.Allocate(limit(t), resourceName, "GPU-other"); err == nil {
+	if _, err := r.kubelet.Allocate(agenttest.Deadline(t), resourceName, "GPU-other"); err == nil {
 		t.Error("an unknown device was allocated")
 	}
 }
@@ -115,7 +116,7 @@ func TestKubeletReturns(t *testing.T) {
 		r.kubelet.Stop()
 		r.marker.wait(t, false)
 		r.startKubelet(t)
-		if _, err := r.kubelet.WaitRegistrations(limit(t), i+2); err != nil {
+		if _, err := r.kubelet.WaitRegistrations(agenttest.Deadline(t), i+2); err != nil {
 			t.Fatal(err)
 		}
 		r.healths(t, ok)
@@ -168,7 +169,7 @@ func TestRegistrationIsRetried(t *testing.T) {
 	r.kubelet.Reject(errors.New("not now"))
 	r.startKubelet(t)
 	r.run(t)
-	assert.NilError(t, r.kubelet.WaitRejections(limit(t), 2))
+	assert.NilError(t, r.kubelet.WaitRejections(agenttest.Deadline(t), 2))
 	r.kubelet.Reject(nil)
 	r.marker.wait(t, true)
 }

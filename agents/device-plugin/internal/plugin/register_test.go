@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"gotest.tools/v3/assert"
+
+	"outrigger.dev/pkg/agent/agenttest"
 )
 
 // once wants one registration, and one stream of the kubelet.
@@ -25,7 +27,7 @@ func dialable(t *testing.T, path string) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for end := limit(t); ; {
+	for end := agenttest.Deadline(t); ; {
 		conn, err := (&net.Dialer{}).DialContext(end, "unix", path)
 		if err == nil {
 			if err := conn.Close(); err != nil {
@@ -50,7 +52,7 @@ func TestRegistersAgainWhenTheKubeletHasLetGo(t *testing.T) {
 	for i := range 2 {
 		r.kubelet.Disconnect(resourceName)
 		r.marker.wait(t, false)
-		if _, err := r.kubelet.WaitRegistrations(limit(t), i+2); err != nil {
+		if _, err := r.kubelet.WaitRegistrations(agenttest.Deadline(t), i+2); err != nil {
 			t.Fatal(err)
 		}
 		r.healths(t, ok)
@@ -72,7 +74,7 @@ func TestReturnsAfterAnotherPluginHasTakenTheSocket(t *testing.T) {
 	r.marker.wait(t, false)
 	assert.NilError(t, os.Remove(path))
 	r.sockets <- struct{}{}
-	if _, err := r.kubelet.WaitRegistrations(limit(t), 2); err != nil {
+	if _, err := r.kubelet.WaitRegistrations(agenttest.Deadline(t), 2); err != nil {
 		t.Fatal(err)
 	}
 	r.healths(t, ok)

@@ -22,6 +22,7 @@ import (
 	"outrigger.dev/agents/device-plugin/internal/plugin"
 	"outrigger.dev/agents/device-plugin/internal/server"
 	"outrigger.dev/agents/device-plugin/kubelettest"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
@@ -82,9 +83,7 @@ type rig struct {
 
 func newRig(t *testing.T, n int, change func(*inventory.Config)) *rig {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "dp") //nolint:usetesting // t.TempDir is too long for a socket
-	assert.NilError(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := agenttest.ShortDir(t)
 	r := &rig{
 		source:  gputest.New(gputest.Node(gputest.A100, n)),
 		kubelet: kubelettest.New(dir),
@@ -140,7 +139,7 @@ func (r *reports) Report(x inventory.Report) { r.all <- x }
 // reported waits for a report of this kind and reason.
 func (r *rig) reported(t *testing.T, kind cause.Code, reason string) inventory.Report {
 	t.Helper()
-	for end := limit(t); ; {
+	for end := agenttest.Deadline(t); ; {
 		select {
 		case x := <-r.reports.all:
 			if x.Kind == kind && x.Reason == reason {
@@ -238,13 +237,6 @@ func (r *rig) otherPlugin(t *testing.T) string {
 	return path
 }
 
-func limit(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Minute, errors.New("not within five minutes"))
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // healths waits until the kubelet's list of whole GPUs has these healths.
 func (r *rig) healths(t *testing.T, want ...string) kubelettest.Update {
 	t.Helper()
@@ -255,7 +247,7 @@ func (r *rig) healths(t *testing.T, want ...string) kubelettest.Update {
 // order.
 func (r *rig) devices(t *testing.T, resource string, want ...string) kubelettest.Update {
 	t.Helper()
-	u, err := r.kubelet.WaitDevices(limit(t), resource, func(ds []*pluginapi.Device) bool {
+	u, err := r.kubelet.WaitDevices(agenttest.Deadline(t), resource, func(ds []*pluginapi.Device) bool {
 		got := make([]string, 0, len(ds))
 		for _, d := range ds {
 			got = append(got, d.GetHealth())
@@ -269,32 +261,24 @@ func (r *rig) devices(t *testing.T, resource string, want ...string) kubelettest
 // gone waits until the socket of the resource is gone.
 func (r *rig) gone(t *testing.T, resource string) {
 	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for end := limit(t); ; {
-		if _, err := os.Lstat(filepath.Join(r.dir, server.SocketName(resource))); errors.Is(err, fs.ErrNotExist) {
-			return
-		}
-		select {
-		case <-end.Done():
-			t.Fatalf("the socket of %s is still there", resource)
-		case <-tick.C:
-		}
-	}
+	agenttest.Poll(t, "the end of the socket of "+resource, func() bool {
+		_, err := os.Lstat(filepath.Join(r.dir, server.SocketName(resource)))
+		return errors.Is(err, fs.ErrNotExist)
+	})
 }
 
 // withdrawn waits until the kubelet has no devices of the resource, and no
 // plugin for it.
 func (r *rig) withdrawn(t *testing.T, resource string) {
 	t.Helper()
-	assert.NilError(t, r.kubelet.WaitWithdrawn(limit(t), resource))
+	assert.NilError(t, r.kubelet.WaitWithdrawn(agenttest.Deadline(t), resource))
 	r.gone(t, resource)
 }
 
 // watched waits until the events are watched, and the node was read.
 func (r *rig) watched(t *testing.T) {
 	t.Helper()
-	err := r.source.WaitCalls(limit(t), func(c gputest.Calls) bool { return c.Watch > 0 && c.Snapshot > 0 })
+	err := r.source.WaitCalls(agenttest.Deadline(t), func(c gputest.Calls) bool { return c.Watch > 0 && c.Snapshot > 0 })
 	assert.NilError(t, err)
 }
 

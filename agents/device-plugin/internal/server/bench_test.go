@@ -11,6 +11,7 @@ import (
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
 	"outrigger.dev/agents/device-plugin/internal/server"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/gpu/gputest"
 	"outrigger.dev/pkg/resource"
 )
@@ -33,7 +34,7 @@ func alone(b *testing.B, res resource.Resource, opts allocate.Options) (*rig, pl
 	}
 	b.Cleanup(func() { _ = conn.Close() })
 	client := pluginapi.NewDevicePluginClient(conn)
-	if _, err := client.GetDevicePluginOptions(limit(b), &pluginapi.Empty{}, grpc.WaitForReady(true)); err != nil {
+	if _, err := client.GetDevicePluginOptions(agenttest.Deadline(b), &pluginapi.Empty{}, grpc.WaitForReady(true)); err != nil {
 		b.Fatal(err)
 	}
 	return r, client

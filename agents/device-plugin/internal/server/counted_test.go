@@ -13,6 +13,7 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"outrigger.dev/agents/device-plugin/internal/server"
+	"outrigger.dev/pkg/agent/agenttest"
 )
 
 var listed = server.Status{Serving: true, Registered: true, Listed: true}
@@ -32,7 +33,7 @@ func (r *rig) registerTwice(t *testing.T) {
 	conn, err := grpc.NewClient("unix://"+r.kubelet.Socket(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	assert.NilError(t, err)
 	defer conn.Close()
-	_, err = pluginapi.NewRegistrationClient(conn).Register(limit(t), &pluginapi.RegisterRequest{
+	_, err = pluginapi.NewRegistrationClient(conn).Register(agenttest.Deadline(t), &pluginapi.RegisterRequest{
 		Version: pluginapi.Version, Endpoint: server.SocketName(resourceName), ResourceName: resourceName,
 	})
 	assert.ErrorContains(t, err, "already connected")
@@ -70,7 +71,7 @@ func TestAKubeletThatCountsAnEarlierConnectionTakesAnotherSocket(t *testing.T) {
 	r.again(t)
 	r.status(t, listed)
 	r.healths(t, ok, ok)
-	if _, err := r.kubelet.Allocate(limit(t), resourceName, string(gpus(2, 1).Devices[1].UUID)); err != nil {
+	if _, err := r.kubelet.Allocate(agenttest.Deadline(t), resourceName, string(gpus(2, 1).Devices[1].UUID)); err != nil {
 		t.Error(err)
 	}
 	if !strings.Contains(r.log.String(), "registering at another one") {

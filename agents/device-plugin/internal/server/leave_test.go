@@ -7,6 +7,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/device-plugin/internal/server"
+	"outrigger.dev/pkg/agent/agenttest"
 )
 
 // left waits until Run has returned by itself.
@@ -30,7 +31,7 @@ func TestLeavesWhenTheKubeletKnows(t *testing.T) {
 	start := time.Now()
 	r.server.Withdraw()
 	r.server.Withdraw()
-	assert.NilError(t, r.kubelet.WaitWithdrawn(limit(t), resourceName))
+	assert.NilError(t, r.kubelet.WaitWithdrawn(agenttest.Deadline(t), resourceName))
 	if took := time.Since(start); took > time.Second {
 		t.Errorf("it took %v to leave a kubelet that listens", took)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
 	"outrigger.dev/agents/device-plugin/internal/server"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/gpu"
 )
 
@@ -52,7 +53,7 @@ func TestRequestsWaitForLinks(t *testing.T) {
 			}
 			req.AvailableDeviceIDs = ids
 			begin := time.Now()
-			resp, err := r.plugin(t).GetPreferredAllocation(limit(t), &pluginapi.PreferredAllocationRequest{
+			resp, err := r.plugin(t).GetPreferredAllocation(agenttest.Deadline(t), &pluginapi.PreferredAllocationRequest{
 				ContainerRequests: []*pluginapi.ContainerPreferredAllocationRequest{req},
 			})
 			assert.NilError(t, err)

@@ -3,10 +3,8 @@ package server_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -18,6 +16,7 @@ import (
 
 	"outrigger.dev/agents/device-plugin/internal/server"
 	"outrigger.dev/agents/device-plugin/kubelettest"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/health"
 	"outrigger.dev/pkg/resource"
@@ -66,9 +65,7 @@ func newRig(t testing.TB) *rig {
 // newRigWith returns a rig with another config.
 func newRigWith(t testing.TB, change func(*server.Config)) *rig {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "dp") //nolint:usetesting // t.TempDir is too long for a socket
-	assert.NilError(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := agenttest.ShortDir(t)
 	kubelet, err := kubelettest.Start(dir)
 	assert.NilError(t, err)
 	t.Cleanup(kubelet.Stop)
@@ -118,7 +115,7 @@ func (r *rig) end(t testing.TB) {
 // status waits until the server has this status.
 func (r *rig) status(t testing.TB, want server.Status) {
 	t.Helper()
-	for end := limit(t); r.server.Status() != want; {
+	for end := agenttest.Deadline(t); r.server.Status() != want; {
 		select {
 		case <-end.Done():
 			t.Fatalf("status is %+v for 10 s, want %+v", r.server.Status(), want)
@@ -130,7 +127,7 @@ func (r *rig) status(t testing.TB, want server.Status) {
 // healths waits until the kubelet's list has these healths, in order.
 func (r *rig) healths(t testing.TB, want ...string) {
 	t.Helper()
-	if _, err := r.kubelet.WaitDevices(limit(t), resourceName, func(ds []*pluginapi.Device) bool {
+	if _, err := r.kubelet.WaitDevices(agenttest.Deadline(t), resourceName, func(ds []*pluginapi.Device) bool {
 		return slices.EqualFunc(ds, want, func(d *pluginapi.Device, h string) bool { return d.GetHealth() == h })
 	}); err != nil {
 		t.Fatalf("want %v: %v", want, err)
@@ -142,13 +139,6 @@ func (r *rig) plugin(t testing.TB) pluginapi.DevicePluginClient {
 	c, err := r.kubelet.Plugin(resourceName)
 	assert.NilError(t, err)
 	return c
-}
-
-func limit(t testing.TB) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Minute, errors.New("not within five minutes"))
-	t.Cleanup(cancel)
-	return ctx
 }
 
 const (

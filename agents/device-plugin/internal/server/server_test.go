@@ -12,6 +12,7 @@ import (
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
 	"outrigger.dev/agents/device-plugin/internal/server"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/resource"
 )
@@ -29,7 +30,7 @@ func TestServesRegistersAndGoes(t *testing.T) {
 	r.run(t)
 	r.status(t, server.Status{Serving: true, Registered: true, Listed: true})
 	r.healths(t, ok, ok)
-	opts, err := r.plugin(t).GetDevicePluginOptions(limit(t), &pluginapi.Empty{})
+	opts, err := r.plugin(t).GetDevicePluginOptions(agenttest.Deadline(t), &pluginapi.Empty{})
 	if err != nil || !opts.GetGetPreferredAllocationAvailable() || opts.GetPreStartRequired() {
 		t.Errorf("options are %v, %v", opts, err)
 	}
@@ -40,7 +41,7 @@ func TestServesRegistersAndGoes(t *testing.T) {
 	if _, err := os.Lstat(filepath.Join(filepath.Dir(r.kubelet.Socket()), server.SocketName(resourceName))); err == nil {
 		t.Error("the socket is left behind")
 	}
-	assert.NilError(t, r.kubelet.WaitUnlisted(limit(t), resourceName))
+	assert.NilError(t, r.kubelet.WaitUnlisted(agenttest.Deadline(t), resourceName))
 	if got := r.recorder.registered; len(got) != 1 || got[0] != nil {
 		t.Errorf("recorded registrations: %v", got)
 	}
@@ -74,7 +75,7 @@ func TestSendsOnlyWhatIsNew(t *testing.T) {
 		t.Errorf("the kubelet was sent %d lists, want 2", n)
 	}
 	// What is not in the list is in effect all the same.
-	resp, err := r.kubelet.Allocate(limit(t), resourceName, string(sick.Devices[1].UUID))
+	resp, err := r.kubelet.Allocate(agenttest.Deadline(t), resourceName, string(sick.Devices[1].UUID))
 	if err != nil || resp.GetEnvs()["NVIDIA_VISIBLE_DEVICES"] != string(sick.Devices[1].UUID) {
 		t.Errorf("answer is %v, %v", resp, err)
 	}
@@ -88,7 +89,7 @@ func TestAnswersForEachContainer(t *testing.T) {
 	r.run(t)
 	r.status(t, server.Status{Serving: true, Registered: true, Listed: true})
 	first, last := res.Devices[0], res.Devices[3]
-	resp, err := r.plugin(t).Allocate(limit(t), &pluginapi.AllocateRequest{ContainerRequests: []*pluginapi.ContainerAllocateRequest{
+	resp, err := r.plugin(t).Allocate(agenttest.Deadline(t), &pluginapi.AllocateRequest{ContainerRequests: []*pluginapi.ContainerAllocateRequest{
 		{DevicesIds: []string{last.ID(1)}}, {DevicesIds: []string{first.ID(0)}},
 	}})
 	assert.NilError(t, err)
@@ -110,7 +111,7 @@ func TestAnswersForEachContainer(t *testing.T) {
 		"GPU-other": `invalid allocation request for "nvidia.com/gpu": invalid request: unknown device: GPU-other`,
 		last.ID(0):  `invalid allocation request for "nvidia.com/gpu": invalid request: maximum request size for shared resources is 1; found 2`,
 	} {
-		if _, err := r.kubelet.Allocate(limit(t), resourceName, first.ID(0), id); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := r.kubelet.Allocate(agenttest.Deadline(t), resourceName, first.ID(0), id); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error is %v, want %q in it", err, want)
 		}
 	}
@@ -132,7 +133,7 @@ func TestPrefersForEachContainer(t *testing.T) {
 		ids = append(ids, d.ID(1), d.ID(0))
 	}
 	ask := func(requests ...*pluginapi.ContainerPreferredAllocationRequest) (*pluginapi.PreferredAllocationResponse, error) {
-		return r.plugin(t).GetPreferredAllocation(limit(t), &pluginapi.PreferredAllocationRequest{ContainerRequests: requests})
+		return r.plugin(t).GetPreferredAllocation(agenttest.Deadline(t), &pluginapi.PreferredAllocationRequest{ContainerRequests: requests})
 	}
 	resp, err := ask(
 		&pluginapi.ContainerPreferredAllocationRequest{AvailableDeviceIDs: ids, AllocationSize: 2},
@@ -162,17 +163,17 @@ func TestServesTheLongestList(t *testing.T) {
 	const replicas = 3900
 	for _, res := range []resource.Resource{gpus(16, replicas), gpus(16, replicas, 3)} {
 		r.server.Publish(res, options())
-		u, err := r.kubelet.WaitDevices(limit(t), resourceName, func(ds []*pluginapi.Device) bool {
+		u, err := r.kubelet.WaitDevices(agenttest.Deadline(t), resourceName, func(ds []*pluginapi.Device) bool {
 			return len(ds) > 0 && (ds[3*replicas].GetHealth() == ok) == res.Devices[3].Health.Healthy
 		})
 		assert.NilError(t, err)
 		if len(u.Devices) != 16*replicas {
 			t.Errorf("the kubelet lists %d replicas, want %d", len(u.Devices), 16*replicas)
 		}
-		if _, err := r.kubelet.Allocate(limit(t), resourceName, res.Devices[15].ID(replicas-1)); err != nil {
+		if _, err := r.kubelet.Allocate(agenttest.Deadline(t), resourceName, res.Devices[15].ID(replicas-1)); err != nil {
 			t.Error(err)
 		}
-		if _, err := r.kubelet.Allocate(limit(t), resourceName, res.Devices[15].ID(replicas)); err == nil {
+		if _, err := r.kubelet.Allocate(agenttest.Deadline(t), resourceName, res.Devices[15].ID(replicas)); err == nil {
 			t.Error("a replica that is not advertised was allocated")
 		}
 	}

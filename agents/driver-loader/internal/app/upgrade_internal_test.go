@@ -133,12 +133,9 @@ func (s *site) grants() {
 		}},
 	}))
 	w := grants.New(grants.Config{Client: s.operator, Namespace: s.name, Log: slog.New(slog.DiscardHandler)})
-	ctx, stop := context.WithCancel(s.Context())
-	var running sync.WaitGroup
-	running.Go(func() { _ = w.Run(ctx) })
+	stop := agenttest.Run(s, w.Run)
 	s.Cleanup(func() {
 		stop()
-		running.Wait()
 		forget := []kube.Operation{{Op: "add", Path: "/metadata/annotations", Value: []byte("{}")}, {Op: "add", Path: "/metadata/labels", Value: []byte("{}")}}
 		if err := s.operator.Patch(context.WithoutCancel(s.Context()), s.operator.Node(), forget, nil); err != nil {
 			s.Error(err)

@@ -1,13 +1,11 @@
 package grants_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +13,7 @@ import (
 
 	"outrigger.dev/agents/driver-loader/internal/grants"
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/kube/apitest"
 	"outrigger.dev/pkg/pace"
@@ -61,13 +60,7 @@ func newRoll(t *testing.T, count int) *roll {
 			Client: apitest.Client(t, writer, "node-00", "driver-loader-upgrades"), Namespace: namespace, Log: slog.New(slog.DiscardHandler),
 			Retry: pace.Backoff{First: 10 * time.Millisecond, Most: 100 * time.Millisecond},
 		})
-		ctx, cancel := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		running.Go(func() { _ = w.Run(ctx) })
-		return func() {
-			cancel()
-			running.Wait()
-		}
+		return agenttest.Run(t, w.Run)
 	}
 	return r
 }

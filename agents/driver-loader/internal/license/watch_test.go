@@ -1,12 +1,10 @@
 package license_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -16,6 +14,7 @@ import (
 
 	"outrigger.dev/agents/driver-loader/internal/license"
 	"outrigger.dev/agents/driver-loader/internal/loader"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/kube"
 )
@@ -29,7 +28,7 @@ type rig struct {
 	// asked gets a value when the licenses were looked at; events are those that were sent.
 	asked  chan struct{}
 	events chan kube.Event
-	log    syncBuffer
+	log    *agenttest.Lines
 }
 
 type answer struct {
@@ -37,28 +36,11 @@ type answer struct {
 	err    error
 }
 
-type syncBuffer struct {
-	mu sync.Mutex
-	bytes.Buffer
-}
-
-func (b *syncBuffer) Write(data []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.Buffer.Write(data)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.Buffer.String()
-}
-
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{t: t, answers: make(chan answer), asked: make(chan struct{}), events: make(chan kube.Event, 10)}
+	r := &rig{t: t, answers: make(chan answer), asked: make(chan struct{}), events: make(chan kube.Event, 10), log: agenttest.NewLines()}
 	r.Watch = license.New(license.Config{
-		Configured: r.configured.Load, Report: func(e kube.Event) { r.events <- e }, Log: slog.New(slog.NewTextHandler(&r.log, nil)),
+		Configured: r.configured.Load, Report: func(e kube.Event) { r.events <- e }, Log: slog.New(slog.NewTextHandler(r.log, nil)),
 		Query: func(ctx context.Context) (string, error) {
 			select {
 			case a := <-r.answers:
@@ -73,15 +55,7 @@ func newRig(t *testing.T) *rig {
 
 // run runs the Watch until the test ends.
 func (r *rig) run(undisturbed license.Undisturbed) {
-	ctx, stop := context.WithCancel(r.t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- r.Run(ctx, undisturbed) }()
-	r.t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			r.t.Error(err)
-		}
-	})
+	agenttest.Run(r.t, func(ctx context.Context) error { return r.Run(ctx, undisturbed) })
 }
 
 // always lets each look happen, and says when it has.

@@ -99,15 +99,7 @@ func TestTheFactHeals(t *testing.T) {
 	n := loadertest.New(t)
 	n.Stock(t, one)
 	cfg := n.Config("", slog.New(slog.DiscardHandler))
-	ctx, stop := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	running.Go(func() {
-		if err := loader.New(cfg, loadertest.Machine).Run(ctx); err != nil {
-			t.Error(err)
-		}
-	})
-	defer running.Wait()
-	defer stop()
+	agenttest.Run(t, loader.New(cfg, loadertest.Machine).Run)
 	published := func(when string) {
 		t.Helper()
 		agenttest.Poll(t, "driver-ready "+when, func() bool { return n.Published() == one })

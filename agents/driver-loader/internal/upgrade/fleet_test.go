@@ -15,6 +15,7 @@ import (
 
 	"outrigger.dev/agents/driver-loader/internal/grants"
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/kube/apitest"
 	"outrigger.dev/pkg/pace"
@@ -102,13 +103,7 @@ func (f *fleet) grants() {
 		Client: f.writer(f.T), Namespace: f.namespace, Log: slog.New(slog.DiscardHandler),
 		Retry: pace.Backoff{First: 10 * time.Millisecond, Most: 100 * time.Millisecond},
 	})
-	ctx, cancel := context.WithCancel(f.Context())
-	var running sync.WaitGroup
-	running.Go(func() { _ = w.Run(ctx) })
-	f.Cleanup(func() {
-		cancel()
-		running.Wait()
-	})
+	agenttest.Run(f, w.Run)
 }
 
 // create creates an object of the namespace.

@@ -14,6 +14,7 @@ import (
 
 	"outrigger.dev/agents/feature-discovery/internal/discovery"
 	"outrigger.dev/agents/feature-discovery/internal/ready"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
@@ -102,7 +103,7 @@ func TestTheDriverIsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(gputest.Node(gputest.H100, 8), nil)
 		r.source.SetDriver(false)
-		r.run(t)
+		agenttest.Run(t, r.Run)
 		w := r.published(t)
 		r.unknown(t, w, gpu.ErrNoDriver)
 		checkReady(t, w, ready.False, cause.DriverNotFound)
@@ -120,7 +121,7 @@ func TestTheDriverIsClaimed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(gputest.Node(gputest.H100, 8), nil)
 		r.source.SetError(errClaimed)
-		r.run(t)
+		agenttest.Run(t, r.Run)
 		w := r.published(t)
 		r.unknown(t, w, contract.ErrClaimed)
 		checkReady(t, w, ready.Unknown, cause.DriverClaimed)
@@ -205,7 +206,7 @@ func TestLabelsOfAnEarlierProcessGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(gputest.Node(gputest.H100, 0), nil)
 		r.source.SetDriver(false)
-		r.run(t)
+		agenttest.Run(t, r.Run)
 		w := r.published(t)
 		if w.Labels == nil || len(w.Labels) > 0 || r.Unknown() != nil {
 			t.Errorf("labels %v, Unknown() = %v, want an empty set of labels", w.Labels, r.Unknown())

@@ -7,6 +7,7 @@ import (
 
 	"outrigger.dev/agents/feature-discovery/internal/discovery"
 	"outrigger.dev/agents/feature-discovery/internal/ready"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu/gputest"
@@ -31,7 +32,7 @@ func TestLabelsSayWhetherTheMIGManagerIsAwaited(t *testing.T) {
 			}
 		})
 		r.facts.Store(&facts{contract.MIGReady: {State: contract.Missing, Reason: "in words"}})
-		r.run(t)
+		agenttest.Run(t, r.Run)
 		if w := r.published(t); w.Condition != nil {
 			t.Errorf("the condition is %+v before the labels are known", w.Condition)
 		}

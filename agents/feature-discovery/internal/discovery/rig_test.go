@@ -14,6 +14,7 @@ import (
 
 	"outrigger.dev/agents/feature-discovery/internal/discovery"
 	"outrigger.dev/agents/feature-discovery/internal/ready"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/contract"
@@ -81,21 +82,8 @@ func newRig(node *gpu.Node, change func(*discovery.Config)) *rig {
 func start(t *testing.T, node *gpu.Node, change func(*discovery.Config)) *rig {
 	t.Helper()
 	r := newRig(node, change)
-	r.run(t)
+	agenttest.Run(t, r.Run)
 	return r
-}
-
-func (r *rig) run(t *testing.T) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- r.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("Run() = %v", err)
-		}
-	})
 }
 
 func (r *rig) watchDriver(ctx context.Context, changed func()) error {

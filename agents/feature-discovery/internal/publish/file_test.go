@@ -1,7 +1,6 @@
 package publish_test
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -11,21 +10,14 @@ import (
 	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/feature-discovery/internal/publish"
+	"outrigger.dev/pkg/agent/agenttest"
 )
 
 // TestTheFileHeals: the file is there again, long before the next check.
 func TestTheFileHeals(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "gfd")
 	k := publish.NewKeeper(publish.KeeperConfig{Output: publish.File{Path: path}, Every: time.Hour, Log: discard()})
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- k.Run(ctx) }()
-	defer func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}()
+	agenttest.Run(t, k.Run)
 	k.Set(one)
 	for i, damage := range []func() error{
 		func() error { return nil },

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"outrigger.dev/agents/feature-discovery/internal/publish"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/pace"
 )
 
@@ -21,20 +22,6 @@ var (
 	one = map[string]string{"a": "1"}
 	two = map[string]string{"b": "2"}
 )
-
-// keep runs a Keeper until the test ends.
-func keep(t *testing.T, run func(context.Context) error) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("Run() = %v", err)
-		}
-	})
-}
 
 // pass lets the time of the bubble pass.
 func pass(t *testing.T, d time.Duration) {
@@ -55,7 +42,7 @@ func TestAKeeperWaitsAsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &output{fails: 1, with: apierrors.NewTooManyRequests("busy", 30)}
 		k := publish.NewKeeper(publish.KeeperConfig{Output: out, Log: discard()})
-		keep(t, k.Run)
+		agenttest.Run(t, k.Run)
 		k.Set(one)
 		if puts := out.taken(); len(puts) != 1 {
 			t.Errorf("%d tries at once, want 1", len(puts))
@@ -112,7 +99,7 @@ func TestKeeper(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &output{fails: 2}
 		k := publish.NewKeeper(publish.KeeperConfig{Output: out, Every: time.Minute, Log: discard()})
-		keep(t, k.Run)
+		agenttest.Run(t, k.Run)
 		k.Set(nil)
 		pass(t, time.Hour)
 		if puts := out.taken(); len(puts) > 0 {

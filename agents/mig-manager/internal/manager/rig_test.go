@@ -16,6 +16,7 @@ import (
 
 	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/agents/mig-manager/internal/manager"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
@@ -243,19 +244,7 @@ func (n *node) boot(id string) {
 func (n *node) start() (stop func()) { return n.run(manager.New(n.cfg)) }
 
 // run is start for a manager that the test asks.
-func (n *node) run(m *manager.Manager) (stop func()) {
-	ctx, cancel := context.WithCancel(n.Context())
-	done := make(chan error, 1)
-	go func() { done <- m.Run(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			n.Errorf("Run() = %v", err)
-		}
-	})
-	n.Cleanup(stop)
-	return stop
-}
+func (n *node) run(m *manager.Manager) (stop func()) { return agenttest.Run(n, m.Run) }
 
 // shown is what people see of the Node.
 type shown struct {

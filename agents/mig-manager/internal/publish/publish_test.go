@@ -75,11 +75,7 @@ func TestGeneratedConfigsArePublished(t *testing.T) {
 		GPUs: n.read, Log: slog.New(slog.DiscardHandler),
 	})
 	api.Unavailable(1)
-	ctx, cancel := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	running.Go(func() { _ = p.Run(ctx) })
-	defer running.Wait()
-	defer cancel()
+	agenttest.Run(t, p.Run)
 	published := func(want string) configMap {
 		t.Helper()
 		var got configMap

@@ -13,6 +13,7 @@ import (
 
 	"outrigger.dev/agents/container-toolkit/internal/engine"
 	"outrigger.dev/agents/container-toolkit/internal/engine/live"
+	"outrigger.dev/pkg/agent/agenttest"
 )
 
 // TestRealDockerLoadsItsConfig keeps the config of a running dockerd, which loads it
@@ -68,7 +69,7 @@ func TestRealDockerHasTheSettingOnItsCommandLine(t *testing.T) {
 		r.put("config", "{}\n")
 		r.supervised(program, flags...)
 		k := r.keeper()
-		r.until("dockerd answers", func() bool { _, differs, err := k.Loaded(context.Background()); return err == nil && differs != "" })
+		agenttest.Poll(r, "dockerd answers", func() bool { _, differs, err := k.Loaded(context.Background()); return err == nil && differs != "" })
 		_, err = k.Reconcile(context.Background())
 		assert.ErrorContains(t, err, "was started with --default-runtime=runc, and dockerd does not start if "+r.config.ConfigPath+" has this setting too")
 		assert.Equal(t, r.get("config"), "{}\n")
@@ -99,7 +100,7 @@ func TestRealDockerHasTheLowLevelRuntime(t *testing.T) {
 				r.put("config", tc.config)
 				r.supervised(program, append(r.dockerFlags(), tc.flags...)...)
 				var answer engine.Live
-				r.until("dockerd answers", func() bool {
+				agenttest.Poll(r, "dockerd answers", func() bool {
 					var err error
 					answer, err = live.Ask(context.Background(), engine.Docker, r.config.Socket)
 					return err == nil
@@ -120,7 +121,7 @@ func (r real) loadsItsConfig(program string) {
 	r.put("config", text)
 	starts := r.supervised(program, r.dockerFlags()...)
 	k := r.keeper()
-	r.until("dockerd answers", func() bool { _, differs, err := k.Loaded(context.Background()); return err == nil && differs != "" })
+	agenttest.Poll(r, "dockerd answers", func() bool { _, differs, err := k.Loaded(context.Background()); return err == nil && differs != "" })
 	_, err := k.Reconcile(context.Background())
 	assert.NilError(t, err)
 	answer, err := live.Ask(context.Background(), engine.Docker, r.config.Socket)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -13,14 +12,12 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"outrigger.dev/agents/container-toolkit/internal/engine"
+	"outrigger.dev/pkg/agent/agenttest"
 )
 
 // listen listens on a socket, which it returns.
 func listen(t *testing.T) (net.Listener, string) {
-	dir, err := os.MkdirTemp("", "live") //nolint:usetesting // paths of sockets are short
-	assert.NilError(t, err)
-	t.Cleanup(func() { assert.NilError(t, os.RemoveAll(dir)) })
-	socket := filepath.Join(dir, "s")
+	socket := filepath.Join(agenttest.ShortDir(t), "s")
 	l, err := new(net.ListenConfig).Listen(t.Context(), "unix", socket)
 	assert.NilError(t, err)
 	return l, socket

@@ -20,7 +20,7 @@ import (
 
 	"outrigger.dev/agents/container-toolkit/internal/engine"
 	"outrigger.dev/agents/container-toolkit/internal/engine/live"
-	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/agent/agenttest"
 )
 
 // containerds returns the programs of containerd that this machine has.
@@ -52,10 +52,7 @@ func newReal(t *testing.T, name engine.Name) real {
 	}
 	dir := os.Getenv(podFolder)
 	if dir == "" {
-		var err error
-		dir, err = os.MkdirTemp("", "engine") //nolint:usetesting // paths of sockets are short
-		assert.NilError(t, err)
-		t.Cleanup(func() { assert.NilError(t, os.RemoveAll(dir)) })
+		dir = agenttest.ShortDir(t)
 	}
 	return real{T: t, dir: dir, config: engine.Config{
 		Engine: name, ConfigPath: filepath.Join(dir, "config"), DropIn: filepath.Join(dir, "conf.d/99-nvidia.toml"),
@@ -153,18 +150,6 @@ func (r real) supervised(program string, args ...string) (starts func() int) {
 	}
 }
 
-// until waits until a condition holds.
-func (r real) until(what string, ok func() bool) {
-	r.Helper()
-	ctx, cancel := context.WithTimeout(r.Context(), 30*time.Second)
-	defer cancel()
-	for !ok() {
-		if !pace.Pause(ctx, 20*time.Millisecond) {
-			r.Fatalf("%s does not hold", what)
-		}
-	}
-}
-
 // TestRealContainerdIsRestartedOnce keeps the config of a running containerd: it is
 // signalled once, and not if it has loaded what is there.
 func TestRealContainerdIsRestartedOnce(t *testing.T) {
@@ -193,7 +178,7 @@ func (r real) restartedOnce(program string) {
 		r.dir+"/root", r.dir+"/state", r.config.Socket, r.dir+"/opt"))
 	starts := r.supervised(program, "--config", filepath.Join(r.dir, "config"))
 	k := r.keeper()
-	r.until("containerd answers", func() bool { _, differs, err := k.Loaded(context.Background()); return err == nil && differs != "" })
+	agenttest.Poll(r, "containerd answers", func() bool { _, differs, err := k.Loaded(context.Background()); return err == nil && differs != "" })
 	_, err := k.Reconcile(context.Background())
 	assert.NilError(t, err)
 	assert.Equal(t, starts(), 2)
