@@ -14,15 +14,6 @@ import (
 	"outrigger.dev/pkg/gpu/gputest"
 )
 
-func TestLostAtStartLeavesTheOthers(t *testing.T) {
-	r := newRig(t, 8, nil)
-	r.source.Lose(gpu.UUID(id(3)))
-	r.startKubelet(t)
-	r.run(t)
-	r.healths(t, ok, ok, ok, bad, ok, ok, ok, ok)
-	r.marker.wait(t, true)
-}
-
 func TestLostAndHealed(t *testing.T) {
 	r := newRig(t, 2, nil)
 	r.startKubelet(t)
@@ -49,50 +40,12 @@ func TestUnpluggedAndPlugged(t *testing.T) {
 	r.healths(t, ok, ok, ok)
 }
 
-func TestLateDriver(t *testing.T) {
-	r := newRig(t, 2, nil)
-	r.source.SetDriver(false)
-	r.startKubelet(t)
-	r.run(t)
-	err := r.source.WaitCalls(agenttest.Deadline(t), func(c gputest.Calls) bool { return c.Snapshot > 0 })
-	assert.NilError(t, err)
-	if err := r.plugin.Ready(); err == nil {
-		t.Error("Ready without a driver")
-	}
-	r.source.SetDriver(true)
-	r.changes <- struct{}{}
-	r.healths(t, ok, ok)
-	r.marker.wait(t, true)
-}
-
-func TestDriverGoesAndReturns(t *testing.T) {
-	r := newRig(t, 2, nil)
-	r.startKubelet(t)
-	r.run(t)
-	r.marker.wait(t, true)
-	r.watched(t)
-	r.source.SetDriver(false)
-	r.healths(t, bad, bad)
-	r.marker.wait(t, false)
-	assert.ErrorIs(t, r.plugin.Ready(), gpu.ErrNoDriver)
-	r.source.SetDriver(true)
-	r.changes <- struct{}{}
-	r.healths(t, ok, ok)
-	r.marker.wait(t, true)
-}
-
 func TestDriverReplacedEndsThePlugin(t *testing.T) {
 	r := newRig(t, 1, nil)
 	r.startKubelet(t)
 	r.source.SetError(fmt.Errorf("%w: %w", gpu.ErrNoDriver, gpu.ErrDriverChanged))
 	assert.ErrorIs(t, r.runAll(agenttest.Deadline(t)), gpu.ErrDriverChanged)
 	r.kubelet.Stop()
-}
-
-func TestFailOnInitError(t *testing.T) {
-	r := newRig(t, 1, func(c *inventory.Config) { c.Config.FailOnInitError = true })
-	r.source.SetDriver(false)
-	assert.ErrorIs(t, r.runAll(agenttest.Deadline(t)), gpu.ErrNoDriver)
 }
 
 func TestPrepareFailsAndIsRetried(t *testing.T) {
@@ -143,35 +96,5 @@ func TestWithoutRegistration(t *testing.T) {
 	r.marker.wait(t, true)
 	if n := len(r.kubelet.Registrations()); n != 0 {
 		t.Errorf("%d registrations, want none", n)
-	}
-}
-
-func TestPreparedOnceForTheSameNode(t *testing.T) {
-	prepared := make(chan int, 16)
-	r := newRig(t, 2, func(c *inventory.Config) {
-		c.Preparer = preparer(func(n *gpu.Node) (inventory.Prepared, error) {
-			prepared <- len(n.GPUs)
-			return inventory.Prepared{}, nil
-		})
-	})
-	r.startKubelet(t)
-	r.run(t)
-	r.healths(t, ok, ok)
-	// The second refresh shows the same node, the third another one.
-	r.source.Post(gpu.Event{Kind: gpu.EventMIGChanged, GPU: gpu.UUID(id(0))})
-	err := r.source.WaitCalls(agenttest.Deadline(t), func(c gputest.Calls) bool { return c.Snapshot > 1 })
-	assert.NilError(t, err)
-	r.source.SetNode(gputest.Node(gputest.A100, 3))
-	r.healths(t, ok, ok, ok)
-	r.reload()
-	for i, want := range []int{2, 3, 3} {
-		select {
-		case got := <-prepared:
-			if got != want {
-				t.Errorf("preparation %d was for %d GPUs, want %d", i, got, want)
-			}
-		case <-agenttest.Deadline(t).Done():
-			t.Fatalf("preparation %d did not come", i)
-		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/gputest"
 	"outrigger.dev/pkg/health"
 )
 
@@ -184,27 +185,6 @@ func TestAConfigThatCannotBePrepared(t *testing.T) {
 	r.withdrawn(t, resourceName)
 }
 
-func TestAConfigThatIsRejected(t *testing.T) {
-	r := mixed(t, nil)
-	r.inv.Configure(r.shared(2), rules())
-	r.inv.Reject(errors.New("config.yaml: line 4: unknown key"))
-	r.reported(t, cause.ConfigRefused, "config.yaml: line 4: unknown key")
-	r.devices(t, sharedName, ok, ok)
-	r.withdrawn(t, resourceName)
-}
-
-func TestRulesThatChange(t *testing.T) {
-	r := mixed(t, nil)
-	r.source.PostXID(gpu.UUID(id(0)), 79)
-	r.devices(t, resourceName, bad)
-	off, _ := health.ParseRules("79", "")
-	r.inv.Configure(r.config, off)
-	r.devices(t, resourceName, ok)
-	if n := r.source.Calls().Snapshot; n != 1 {
-		t.Errorf("%d refreshes of the node, want 1: no config has changed", n)
-	}
-}
-
 func TestMIGLayoutChanges(t *testing.T) {
 	prepared := make(chan map[gpu.UUID]bool, 16)
 	r := mixed(t, func(c *inventory.Config) {
@@ -251,6 +231,20 @@ func TestMIGLayoutThatCannotBePrepared(t *testing.T) {
 	r.source.Partition(gpu.UUID(id(1)))
 	r.devices(t, migName, bad, bad)
 	r.devices(t, resourceName, ok)
+}
+
+func TestMIGDeviceThatCannotBeGiven(t *testing.T) {
+	n := gputest.Partition(gputest.Node(gputest.A100, 1), 0, "1g.5gb", "1g.5gb")
+	r := newRig(t, 1, func(c *inventory.Config) {
+		c.Preparer = preparer(func(*gpu.Node) (inventory.Prepared, error) {
+			return inventory.Prepared{Unresolved: map[gpu.UUID]string{n.GPUs[0].MIG.Devices[1].UUID: "device node is missing"}}, nil
+		})
+		c.Config.MIGStrategy = config.MIGStrategySingle
+	})
+	r.source.SetNode(n)
+	r.startKubelet(t)
+	r.run(t)
+	r.healths(t, ok, bad)
 }
 
 func TestXIDOfAMIGDeviceReachesItsReplicasOnly(t *testing.T) {

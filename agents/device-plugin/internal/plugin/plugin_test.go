@@ -49,19 +49,6 @@ func TestAdvertisesRegistersAndAnswers(t *testing.T) {
 	}
 }
 
-// The first event of a watch, which says that it is active, causes no second refresh.
-func TestStartReadsTheNodeOnce(t *testing.T) {
-	r := newRig(t, 2, nil)
-	r.startKubelet(t)
-	r.run(t)
-	r.healths(t, ok, ok)
-	r.source.PostXID(gpu.UUID(id(0)), 79)
-	r.healths(t, bad, ok)
-	if c := r.source.Calls(); c.Snapshot != 1 || c.Watch != 1 {
-		t.Errorf("%d refreshes and %d watches until the first event, want one of each", c.Snapshot, c.Watch)
-	}
-}
-
 // An XID that comes before anything is advertised counts.
 func TestXIDDuringTheFirstRefresh(t *testing.T) {
 	var r *rig
