@@ -16,27 +16,6 @@ import (
 	"outrigger.dev/pkg/gpu/simtest"
 )
 
-// A GPU that fails costs neither its own labels nor those of others; the
-// condition reports it.
-func TestLostGPU(t *testing.T) {
-	t.Parallel()
-	n := simtest.New(t, "--gpus=2", "--model=h100-80")
-	p := start(t, n, "--ready-chain", "driver")
-	want := simulated(t, n)
-	p.has(want)
-	p.metric(`gpu_ready{reason="GPUsReady"} 1` + "\n")
-	before, _ := content(t, p.file)
-	n.Run("lose", "0")
-	n.Run("lose", "1")
-	p.metric(`gpu_ready{reason="AllGPUsFaulty"} 0` + "\n")
-	n.Run("heal", "0")
-	p.metric(`gpu_ready{reason="GPUsReady"} 1` + "\n")
-	p.ready()
-	if after, _ := content(t, p.file); after != before {
-		t.Errorf("a lost GPU has changed the labels to %s", after)
-	}
-}
-
 // The kernel still knows the name of a GPU that NVML cannot read.
 func TestLostGPUAtStart(t *testing.T) {
 	t.Parallel()
@@ -80,25 +59,6 @@ func TestAGPUThatNVMLShowsLate(t *testing.T) {
 	p.has(map[string]string{"gpu.count": "1"})
 	n.Run("plug", "--model=l4") // the files of the kernel stay the same
 	p.has(map[string]string{"gpu.count": "2"})
-}
-
-// Labels describe what the node has, and not whether it works.
-func TestDriverGoesAndFails(t *testing.T) {
-	t.Parallel()
-	n := simtest.New(t, "--gpus=2", "--model=l4")
-	p := start(t, n, "--ready-chain", "driver")
-	p.has(simulated(t, n))
-	before, _ := content(t, p.file)
-	n.Run("set", "driver=off")
-	p.metric(`gpu_ready{reason="DriverNotFound"} 0` + "\n")
-	n.Run("set", "nvmlDeviceGetCount_v2.return=999", "driver=on")
-	p.metric(`gpu_ready{reason="DriverFails"} 0` + "\n")
-	p.ready()
-	n.Run("set", "nvmlDeviceGetCount_v2.return=0")
-	p.metric(`gpu_ready{reason="GPUsReady"} 1` + "\n")
-	if after, _ := content(t, p.file); after != before {
-		t.Errorf("a driver that goes has changed the labels to %s", after)
-	}
 }
 
 // What hangs while it runs, and what hung before, are waited for together.

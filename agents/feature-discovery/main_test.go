@@ -69,19 +69,6 @@ func TestGPUsComeAndGo(t *testing.T) {
 	}
 }
 
-func TestBusWithoutGPUsAndWithoutDriver(t *testing.T) {
-	t.Parallel()
-	n := simtest.New(t, "--gpus=1", "--model=l4")
-	p := start(t, n)
-	p.has(simulated(t, n))
-	n.Run("set", "driver=off")
-	p.Said("the driver does not answer, waiting")
-	p.has(map[string]string{"gpu.count": "1"})
-	n.Run("unplug", "nvidia0")
-	p.shows("no label", func(labels map[string]string) bool { return len(labels) == 0 })
-	p.ready()
-}
-
 func TestMIGLayout(t *testing.T) {
 	t.Parallel()
 	n := simtest.New(t, "--gpus=2", "--model=h100-80")
