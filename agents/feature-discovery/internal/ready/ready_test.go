@@ -65,6 +65,21 @@ func refresh(format string, args ...any) error {
 	return fmt.Errorf("read the GPUs of the node: "+format, args...)
 }
 
+// missing is a file that has not been written.
+func missing(name contract.Name) map[contract.Name]contract.Fact {
+	return fact(name, contract.Missing, "", path(name)+" has not been written yet")
+}
+
+// earlier is a file of an earlier boot.
+func earlier(name contract.Name, writer string) map[contract.Name]contract.Fact {
+	return fact(name, contract.Stale, writer, path(name)+" was written by "+writer+" before the last boot, at 2026-11-21T10:00:00Z")
+}
+
+// ended is a file whose writer has ended.
+func ended(name contract.Name, writer string) map[contract.Name]contract.Fact {
+	return fact(name, contract.WriterDead, writer, path(name)+" was written by "+writer+", which has ended since")
+}
+
 // errNotLoaded is the error of NVML's source on a node without a kernel module.
 var errNotLoaded = refresh("%w: %s (nvmlInit_v2 of libnvidia-ml.so.1: Driver Not Loaded)", gpu.ErrNoDriver,
 	"the kernel module nvidia is not loaded: modprobe nvidia")
@@ -139,7 +154,7 @@ func causes() map[string]observation {
 		"no driver":                          {observed: ready.Observed{Err: errNotLoaded}, status: ready.False, reason: cause.DriverNotFound},
 		"no driver any more":                 {observed: fails(node(8, 0), errNotLoaded), status: ready.False, reason: cause.DriverNotFound},
 		"no driver, and the file agrees":     {observed: ready.Observed{Err: errNotLoaded, Facts: fact(contract.DriverReady, contract.Stale, "driver-loader", "driver-loader reported driver 580.95.05, but the kernel has none")}, status: ready.False, reason: cause.DriverNotFound},
-		"no driver, and there is no file":    {observed: ready.Observed{Err: errNotLoaded, Facts: fact(contract.DriverReady, contract.Missing, "", path(contract.DriverReady)+" has not been written yet")}, status: ready.False, reason: cause.DriverNotFound},
+		"no driver, and there is no file":    {observed: ready.Observed{Err: errNotLoaded, Facts: missing(contract.DriverReady)}, status: ready.False, reason: cause.DriverNotFound},
 		"no driver, and NVIDIA's own file":   {observed: ready.Observed{Err: errNotLoaded, Facts: map[contract.Name]contract.Fact{contract.DriverReady: {State: contract.Valid}}}, status: ready.False, reason: cause.DriverNotFound},
 		"the driver hangs":                   {observed: ready.Observed{Node: node(8, 0), Hang: errHangs, Facts: valid()}, status: ready.False, reason: cause.DriverHangs},
 		"a refresh ended because of a hang":  {observed: fails(node(8, 0), refresh("%w", errHangs)), status: ready.False, reason: cause.DriverHangs},
@@ -152,45 +167,30 @@ func causes() map[string]observation {
 		"the source was closed for a moment": {observed: fails(node(8, 0), refresh("use NVML: %w", gpu.ErrClosed)), status: ready.True, reason: ready.GPUsReady},
 		"the refresh was canceled":           {observed: fails(node(8, 0), context.Canceled), status: ready.True, reason: ready.GPUsReady},
 
-		"toolkit-ready is missing": {
-			observed: with(fact(contract.ToolkitReady, contract.Missing, "", path(contract.ToolkitReady)+" has not been written yet")),
-			status:   ready.False, reason: cause.ToolkitNotReady,
-		},
+		"toolkit-ready is missing": {observed: with(missing(contract.ToolkitReady)), status: ready.False, reason: cause.ToolkitNotReady},
 		"the run root is missing": {
 			observed: with(fact(contract.ToolkitReady, contract.Missing, "", "run root /run/nvidia does not exist: mount the host's folder, or point --run-root elsewhere")),
 			status:   ready.False, reason: cause.ToolkitNotReady,
 		},
-		"toolkit-ready is from another boot": {
-			observed: with(fact(contract.ToolkitReady, contract.Stale, "container-toolkit", path(contract.ToolkitReady)+" was written by container-toolkit before the last boot, at 2026-11-21T10:00:00Z")),
-			status:   ready.False, reason: cause.ToolkitStale,
-		},
-		"mig-ready is for another driver": {observed: all(upgraded), status: ready.False, reason: cause.MIGStale},
+		"toolkit-ready is from another boot": {observed: with(earlier(contract.ToolkitReady, "container-toolkit")), status: ready.False, reason: cause.ToolkitStale},
+		"mig-ready is for another driver":    {observed: all(upgraded), status: ready.False, reason: cause.MIGStale},
 		"toolkit-ready is for another driver": {
 			observed: all(upgraded), status: ready.False, reason: cause.ToolkitStale, chain: []ready.Link{ready.Driver, ready.Toolkit},
 		},
 		"the last known driver differs while NVML is claimed": {
 			observed: fails(upgraded, errClaimed), status: ready.True, reason: ready.GPUsReady,
 		},
-		"the writer of mig-ready has ended": {
-			observed: with(fact(contract.MIGReady, contract.WriterDead, "mig-manager", path(contract.MIGReady)+" was written by mig-manager, which has ended since")),
-			status:   ready.False, reason: cause.MIGWriterDead,
-		},
+		"the writer of mig-ready has ended": {observed: with(ended(contract.MIGReady, "mig-manager")), status: ready.False, reason: cause.MIGWriterDead},
 		"mig-ready is damaged": {
 			observed: with(fact(contract.MIGReady, contract.Unreadable, "", path(contract.MIGReady)+": line 1 is not KEY=value")),
 			status:   ready.False, reason: cause.MIGUnreadable,
 		},
-		"the writer of toolkit-ready has ended": {
-			observed: with(fact(contract.ToolkitReady, contract.WriterDead, "container-toolkit", path(contract.ToolkitReady)+" was written by container-toolkit, which has ended since")),
-			status:   ready.False, reason: cause.ToolkitWriterDead,
-		},
+		"the writer of toolkit-ready has ended": {observed: with(ended(contract.ToolkitReady, "container-toolkit")), status: ready.False, reason: cause.ToolkitWriterDead},
 		"toolkit-ready is damaged": {
 			observed: with(fact(contract.ToolkitReady, contract.Unreadable, "", path(contract.ToolkitReady)+": line 1 is not KEY=value")),
 			status:   ready.False, reason: cause.ToolkitUnreadable,
 		},
-		"plugin-ready is missing": {
-			observed: with(fact(contract.PluginReady, contract.Missing, "", path(contract.PluginReady)+" has not been written yet")),
-			status:   ready.False, reason: cause.PluginNotReady,
-		},
+		"plugin-ready is missing": {observed: with(missing(contract.PluginReady)), status: ready.False, reason: cause.PluginNotReady},
 		"neither plugin-ready nor dra-ready is there, and there is no run root": {
 			observed: with(map[contract.Name]contract.Fact{
 				contract.PluginReady: {State: contract.Missing, Reason: "run root /run/nvidia does not exist: mount the host's folder, or point --run-root elsewhere"},
@@ -199,45 +199,33 @@ func causes() map[string]observation {
 			chain: []ready.Link{ready.Driver, ready.Plugin}, status: ready.False, reason: cause.PluginNotReady,
 		},
 		"the DRA plugin advertises the GPUs": {
-			observed: with(map[contract.Name]contract.Fact{
-				contract.PluginReady: {State: contract.Missing, Reason: path(contract.PluginReady) + " has not been written yet"},
-				contract.DRAReady:    {State: contract.Valid, Stamp: contract.Stamp{Writer: "dra-plugin", Time: written, DriverVersion: "580.95.05", Held: true}},
+			observed: with(missing(contract.PluginReady), map[contract.Name]contract.Fact{
+				contract.DRAReady: {State: contract.Valid, Stamp: contract.Stamp{Writer: "dra-plugin", Time: written, DriverVersion: "580.95.05", Held: true}},
 			}),
 			status: ready.True, reason: ready.GPUsReady,
 		},
 		"the DRA plugin has taken over from a device plugin that was killed": {
-			observed: with(fact(contract.PluginReady, contract.WriterDead, "device-plugin", path(contract.PluginReady)+" was written by device-plugin, which has ended since"),
+			observed: with(ended(contract.PluginReady, "device-plugin"),
 				fact(contract.DRAReady, contract.Valid, "dra-plugin", "")),
 			status: ready.True, reason: ready.GPUsReady,
 		},
 		"the DRA plugin was killed": {
-			observed: with(fact(contract.PluginReady, contract.Missing, "", path(contract.PluginReady)+" has not been written yet"),
-				fact(contract.DRAReady, contract.WriterDead, "dra-plugin", path(contract.DRAReady)+" was written by dra-plugin, which has ended since")),
-			status: ready.False, reason: cause.PluginWriterDead,
+			observed: with(missing(contract.PluginReady), ended(contract.DRAReady, "dra-plugin")),
+			status:   ready.False, reason: cause.PluginWriterDead,
 		},
 		"dra-ready is for another driver": {
-			observed: with(map[contract.Name]contract.Fact{
-				contract.PluginReady: {State: contract.Missing, Reason: path(contract.PluginReady) + " has not been written yet"},
-				contract.DRAReady:    {State: contract.Valid, Stamp: contract.Stamp{Writer: "dra-plugin", Time: written, DriverVersion: "570.1"}},
+			observed: with(missing(contract.PluginReady), map[contract.Name]contract.Fact{
+				contract.DRAReady: {State: contract.Valid, Stamp: contract.Stamp{Writer: "dra-plugin", Time: written, DriverVersion: "570.1"}},
 			}),
 			status: ready.False, reason: cause.PluginStale,
 		},
-		"plugin-ready is from another boot": {
-			observed: with(fact(contract.PluginReady, contract.Stale, "device-plugin", path(contract.PluginReady)+" was written by device-plugin before the last boot, at 2026-11-21T10:00:00Z")),
-			status:   ready.False, reason: cause.PluginStale,
-		},
-		"the device plugin was killed": {
-			observed: with(fact(contract.PluginReady, contract.WriterDead, "device-plugin", path(contract.PluginReady)+" was written by device-plugin, which has ended since")),
-			status:   ready.False, reason: cause.PluginWriterDead,
-		},
+		"plugin-ready is from another boot": {observed: with(earlier(contract.PluginReady, "device-plugin")), status: ready.False, reason: cause.PluginStale},
+		"the device plugin was killed":      {observed: with(ended(contract.PluginReady, "device-plugin")), status: ready.False, reason: cause.PluginWriterDead},
 		"plugin-ready cannot be opened": {
 			observed: with(fact(contract.PluginReady, contract.Unreadable, "", "open "+path(contract.PluginReady)+": permission denied")),
 			status:   ready.False, reason: cause.PluginUnreadable,
 		},
-		"mig-ready is missing": {
-			observed: with(fact(contract.MIGReady, contract.Missing, "", path(contract.MIGReady)+" has not been written yet")),
-			status:   ready.False, reason: cause.MIGNotReady,
-		},
+		"mig-ready is missing": {observed: with(missing(contract.MIGReady)), status: ready.False, reason: cause.MIGNotReady},
 		"mig-ready is missing on a node without a MIG mode": {
 			observed: ready.Observed{
 				Node:  gputest.Node(gputest.L4, 2),
@@ -268,7 +256,7 @@ func causes() map[string]observation {
 			observed: ready.Observed{
 				Node:    node(2, 0),
 				Cluster: &ready.Node{Labels: map[string]string{"nvidia.com/gpu.deploy.mig-manager": "true"}},
-				Facts:   valid(fact(contract.MIGReady, contract.Missing, "", path(contract.MIGReady)+" has not been written yet")),
+				Facts:   valid(missing(contract.MIGReady)),
 			},
 			status: ready.False, reason: cause.MIGNotReady,
 		},
@@ -298,28 +286,16 @@ func causes() map[string]observation {
 				fact(contract.DRAReady, contract.Valid, "dra-plugin", ""), fact(contract.PluginReady, contract.Missing, "", ""))},
 			status: ready.True, reason: ready.GPUsReady,
 		},
-		"cuda-ready is missing": {
-			observed: with(fact(contract.CUDAReady, contract.Missing, "", path(contract.CUDAReady)+" has not been written yet")),
-			status:   ready.False, reason: cause.CUDANotReady,
-		},
-		"cuda-ready is from another boot": {
-			observed: with(fact(contract.CUDAReady, contract.Stale, "validation", path(contract.CUDAReady)+" was written by validation before the last boot, at 2026-11-21T10:00:00Z")),
-			status:   ready.False, reason: cause.CUDAStale,
-		},
-		"the writer of cuda-ready has ended": {
-			observed: with(fact(contract.CUDAReady, contract.WriterDead, "validation", path(contract.CUDAReady)+" was written by validation, which has ended since")),
-			status:   ready.False, reason: cause.CUDAWriterDead,
-		},
+		"cuda-ready is missing":              {observed: with(missing(contract.CUDAReady)), status: ready.False, reason: cause.CUDANotReady},
+		"cuda-ready is from another boot":    {observed: with(earlier(contract.CUDAReady, "validation")), status: ready.False, reason: cause.CUDAStale},
+		"the writer of cuda-ready has ended": {observed: with(ended(contract.CUDAReady, "validation")), status: ready.False, reason: cause.CUDAWriterDead},
 		"cuda-ready is damaged": {
 			observed: with(fact(contract.CUDAReady, contract.Unreadable, "", path(contract.CUDAReady)+": file has more than 65536 bytes")),
 			status:   ready.False, reason: cause.CUDAUnreadable,
 		},
 		"the first of several broken links is reported": {
-			observed: with(map[contract.Name]contract.Fact{
-				contract.PluginReady: {State: contract.Missing, Reason: path(contract.PluginReady) + " has not been written yet"},
-				contract.CUDAReady:   {State: contract.Missing, Reason: path(contract.CUDAReady) + " has not been written yet"},
-			}),
-			status: ready.False, reason: cause.PluginNotReady,
+			observed: with(missing(contract.PluginReady), missing(contract.CUDAReady)),
+			status:   ready.False, reason: cause.PluginNotReady,
 		},
 		"a link outside of the chain does not count": {
 			observed: with(fact(contract.CUDAReady, contract.Missing, "", "")), chain: []ready.Link{ready.Driver, ready.Plugin},
