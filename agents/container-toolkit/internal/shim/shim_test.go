@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -15,16 +14,14 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/assert"
+	"gotest.tools/v3/golden"
 
 	"outrigger.dev/agents/container-toolkit/internal/facts"
 	"outrigger.dev/agents/container-toolkit/internal/shim"
 	"outrigger.dev/pkg/driverproc"
 	"outrigger.dev/pkg/gpu"
 )
-
-var update = flag.Bool("update", false, "write golden files")
 
 // node is a folder with a config.toml, CDI specs, a low-level runtime and a bundle.
 type node struct {
@@ -176,25 +173,10 @@ func TestGPUs(t *testing.T) {
 			if r := n.create(c.program); r.path == "" {
 				t.Fatal(r.err)
 			}
-			golden(t, name, n.read("bundle/config.json"))
+			var indented bytes.Buffer
+			assert.NilError(t, json.Indent(&indented, []byte(n.read("bundle/config.json")), "", " "))
+			golden.Assert(t, indented.String()+"\n", strings.ReplaceAll(name, " ", "-")+".golden")
 		})
-	}
-}
-
-// golden compares a config.json with a golden file.
-func golden(t *testing.T, name, data string) {
-	t.Helper()
-	var indented bytes.Buffer
-	assert.NilError(t, json.Indent(&indented, []byte(data), "", " "))
-	indented.WriteByte('\n')
-	path := filepath.Join("testdata", strings.ReplaceAll(name, " ", "-")+".golden")
-	if *update {
-		assert.NilError(t, os.WriteFile(path, indented.Bytes(), 0o600))
-	}
-	want, err := os.ReadFile(path)
-	assert.NilError(t, err)
-	if d := cmp.Diff(string(want), indented.String()); d != "" {
-		t.Errorf("config.json (-want +got; -update writes it):\n%s", d)
 	}
 }
 

@@ -2,7 +2,6 @@ package payload_test
 
 import (
 	"errors"
-	"flag"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,14 +9,13 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
+	"gotest.tools/v3/golden"
 
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/payload/payloadtest"
 	"outrigger.dev/agents/driver-loader/internal/progress"
 	"outrigger.dev/pkg/cause"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 const version = "580.95.05"
 
@@ -60,7 +58,7 @@ func TestAnArchiveGivesADriverRootAndSources(t *testing.T) {
 			t.Error(compression, err)
 		}
 		digests[p.Digest] = true
-		golden(t, "root.golden", tree(t, p.Dir))
+		golden.Assert(t, tree(t, p.Dir), "root.golden")
 		if p.Root != p.Dir+"/root" || p.Version != version || p.Machine != "x86_64" || len(p.Sources) != 2 {
 			t.Errorf("%s: %+v", compression, p)
 		}
@@ -108,18 +106,6 @@ func TestAnImportSaysHowFarItIs(t *testing.T) {
 	p := progress.Progress{Step: payload.StepCopy, Done: 412 << 20, Total: 1398 << 20, Bytes: true, Elapsed: 12345678901}
 	if got := p.String(); got != "copy 412/1398 MiB, 12s" {
 		t.Error(got)
-	}
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		payloadtest.Write(t, path, got, 0o644)
-	}
-	want, err := os.ReadFile(path)
-	if err != nil || got != string(want) {
-		t.Errorf("%s differs (%v), run with -update:\n%s", path, err, got)
 	}
 }
 
