@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"gotest.tools/v3/assert"
 
@@ -65,13 +64,7 @@ func TestAWatchedOwnerIsGoneAlsoWithoutRights(t *testing.T) {
 		t.Error("it is gone when only the rights are")
 	}
 	close(deleted)
-	for late := time.After(5 * time.Minute); !owner.Gone(ctx); {
-		select {
-		case <-late:
-			t.Fatal("it is not gone")
-		default:
-		}
-	}
+	agenttest.Poll(t, "the owner to be gone", func() bool { return owner.Gone(ctx) })
 }
 
 // The name of a DaemonSet may be wrong.

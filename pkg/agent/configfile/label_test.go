@@ -10,6 +10,7 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/kube/apitest"
 )
@@ -163,14 +164,9 @@ func TestTheLastKnownLabelIsKeptAgain(t *testing.T) {
 		"replaced by another file": func() error { return os.WriteFile(file, []byte("other\n"), 0o600) },
 	} {
 		assert.NilError(t, damage())
-		for end := time.Now().Add(5 * time.Minute); ; <-time.After(time.Millisecond) {
+		agenttest.Poll(t, "the file that was "+what, func() bool {
 			data, err := os.ReadFile(file)
-			if err == nil && string(data) == "many\n" {
-				break
-			}
-			if time.Now().After(end) {
-				t.Fatalf("%s: the file has %q, %v", what, data, err)
-			}
-		}
+			return err == nil && string(data) == "many\n"
+		})
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"net"
 	"os"
 	"testing"
-	"time"
 
 	"gotest.tools/v3/assert"
 
@@ -25,22 +24,10 @@ func (r *rig) once(t *testing.T) {
 // dialable waits until something listens at the path.
 func dialable(t *testing.T, path string) {
 	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for end := agenttest.Deadline(t); ; {
-		conn, err := (&net.Dialer{}).DialContext(end, "unix", path)
-		if err == nil {
-			if err := conn.Close(); err != nil {
-				t.Error(err)
-			}
-			return
-		}
-		select {
-		case <-end.Done():
-			t.Fatalf("nothing listens: %v", err)
-		case <-tick.C:
-		}
-	}
+	agenttest.Poll(t, "a listener at "+path, func() bool {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "unix", path)
+		return err == nil && conn.Close() == nil
+	})
 }
 
 // A kubelet that lets go of the plugin, and does not restart, takes it again.

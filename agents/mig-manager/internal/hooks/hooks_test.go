@@ -18,6 +18,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/mig-manager/internal/hooks"
+	"outrigger.dev/pkg/agent/agenttest"
 )
 
 func read(t *testing.T, data string) hooks.File {
@@ -170,11 +171,7 @@ hooks:
 			if child == 0 {
 				t.Fatal("the hook wrote nothing")
 			}
-			for deadline := time.Now().Add(5 * time.Minute); alive(child); {
-				if time.Now().After(deadline) {
-					t.Fatalf("process %d of the hook still runs", child)
-				}
-			}
+			agenttest.Poll(t, "the end of the process of the hook", func() bool { return !alive(child) })
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/nvml"
 	"outrigger.dev/pkg/gpu/nvml/reader"
@@ -51,20 +52,10 @@ func (s *sim) sourceAt(c *clock) *reader.Reader {
 // inFlight waits until NVML is in a call of one of the symbols.
 func (s *sim) inFlight(symbols ...string) {
 	s.t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	limit := time.After(5 * time.Minute)
-	called := func() bool {
+	agenttest.Poll(s.t, "a call of "+strings.Join(symbols, " or "), func() bool {
 		calls := s.calls()
 		return slices.ContainsFunc(symbols, func(symbol string) bool { return calls[symbol] > 0 })
-	}
-	for !called() {
-		select {
-		case <-tick.C:
-		case <-limit:
-			s.t.Fatalf("%v was not called for a minute", symbols)
-		}
-	}
+	})
 }
 
 func TestACallThatHangsIsReportedUntilItAnswers(t *testing.T) {
