@@ -209,38 +209,57 @@ func (w *Writer) applyPlan(ctx context.Context, p plan) error {
 type Published struct{ Metadata, Condition, Cordon bool }
 
 // Withdraw removes the state that the writer has published, in this process or an earlier one. It
-// retries failed requests until ctx ends, unless the API server forbids them.
+// retries each failed removal until ctx ends, unless the API server forbids the removal. The error
+// joins the errors of all removals that have not succeeded.
 func (w *Writer) Withdraw(ctx context.Context, what Published) error {
+	removals := w.removals(what)
 	retry := pace.Backoff{First: 50 * time.Millisecond, Most: time.Second}
+	var forbidden []error
 	for {
-		err := w.withdraw(ctx, what)
-		if err == nil || apierrors.IsForbidden(err) || !retry.Pause(ctx) {
-			return err
+		var failed []error
+		removals = slices.DeleteFunc(removals, func(remove removal) bool {
+			err := remove(ctx)
+			switch {
+			case apierrors.IsForbidden(err):
+				forbidden = append(forbidden, err)
+				return true
+			case err == nil || apierrors.IsNotFound(err):
+				return true
+			}
+			failed = append(failed, err)
+			return false
+		})
+		if len(failed) == 0 || !retry.Pause(ctx) {
+			return errors.Join(append(forbidden, failed...)...)
 		}
 	}
 }
 
-func (w *Writer) withdraw(ctx context.Context, what Published) error {
-	var errs []error
+// removal removes one kind of published state. It sends at most one write.
+type removal func(context.Context) error
+
+func (w *Writer) removals(what Published) []removal {
+	var out []removal
 	if what.Metadata {
-		_, err := w.api.applyMetadata(ctx, nil, nil)
-		errs = append(errs, err)
+		out = append(out, func(ctx context.Context) error {
+			_, err := w.api.applyMetadata(ctx, nil, nil)
+			return err
+		})
 	}
 	if what.Condition {
-		_, err := w.api.applyCondition(ctx, nil)
-		errs = append(errs, err)
+		out = append(out, func(ctx context.Context) error {
+			_, err := w.api.applyCondition(ctx, nil)
+			return err
+		})
 	}
 	if what.Cordon {
-		n, err := w.Read(ctx)
-		if err == nil {
-			err = w.Uncordon(ctx, n)
-		}
-		errs = append(errs, err)
+		out = append(out, func(ctx context.Context) error {
+			n, err := w.Read(ctx)
+			if err != nil {
+				return err
+			}
+			return w.Uncordon(ctx, n)
+		})
 	}
-	for i, err := range errs {
-		if apierrors.IsNotFound(err) {
-			errs[i] = nil
-		}
-	}
-	return errors.Join(errs...)
+	return out
 }

@@ -174,6 +174,28 @@ func TestWithdraw(t *testing.T) {
 			t.Errorf("it asked %d times", n)
 		}
 	})
+	for part, forbidden := range map[string]string{"labels": "patch nodes", "condition": "patch nodes/status", "cordon": "get nodes"} {
+		t.Run("no right to the "+part+", and a busy server", func(t *testing.T) {
+			s := apitest.New(t, nil)
+			w := publish(t, s)
+			s.Forbid(forbidden)
+			s.Unavailable(4)
+			err := w.Withdraw(t.Context(), all)
+			if err == nil || !strings.Contains(err.Error(), "403") || strings.Contains(err.Error(), "503") {
+				t.Errorf("Withdraw() = %v, want only the missing right", err)
+			}
+			n := s.Node()
+			if got := len(n.Labels) > 0; got != (part == "labels") {
+				t.Errorf("the labels are %v", n.Labels)
+			}
+			if got := len(n.Conditions) > 1; got != (part == "condition") {
+				t.Errorf("the conditions are %v", n.Conditions)
+			}
+			if n.Unschedulable != (part != "condition") { // uncordoning needs both verbs on Nodes
+				t.Errorf("unschedulable is %t", n.Unschedulable)
+			}
+		})
+	}
 	t.Run("the time is over", func(t *testing.T) {
 		s := apitest.New(t, nil)
 		w := publish(t, s)
