@@ -12,11 +12,22 @@ name of its chart "key" the key of its values). */ -}}
 {{- if not .root.Values.orchestrator.enabled }}{{ $objects }}{{ end -}}
 {{- end -}}
 
-{{- /* "true" if the values enable an agent. driver.enabled is off without a value in values.yaml, so that the notes can
-say whether a user has set it. Argument: (dict "root" $ "key" …). */ -}}
+{{- /* The key whose values enable an agent: the key of the agent, or draDriver. Empty if the values disable it.
+driver.enabled is off without a value in values.yaml, so that the notes can say whether a user has set it.
+Argument: (dict "root" $ "key" …). */ -}}
 {{- define "outrigger.enabled" -}}
-{{- if ne "false" (get .root.Values .key | default dict | dig "enabled" (ne .key "driver") | toString) }}true
-{{- else if eq .key "draPlugin" }}{{ with .root.Values.draDriver }}{{ if .enabled }}true{{ end }}{{ end }}{{ end -}}
+{{- if ne "false" (get .root.Values .key | default dict | dig "enabled" (ne .key "driver") | toString) }}{{ .key }}
+{{- else if eq .key "draPlugin" }}{{ with .root.Values.draDriver }}{{ if .enabled }}draDriver{{ end }}{{ end }}{{ end -}}
+{{- end -}}
+
+{{- /* The path of the values that set the image of an agent, for messages. Argument: the same dict. */ -}}
+{{- define "outrigger.imagePath" -}}
+{{- $own := get .root.Values .key | default dict -}}
+{{- $dra := default dict .root.Values.draDriver -}}
+{{- $validator := get (default dict .root.Values.operator) "validator" | default dict -}}
+{{- if and (eq .key "draPlugin") (or $dra.repository $dra.image $dra.version) }}draDriver.
+{{- else if and (eq .key "validator") (or $validator.repository $validator.image $validator.version) (not (or $own.repository $own.image $own.version)) }}operator.validator.
+{{- else }}{{ .key }}.{{ end -}}
 {{- end -}}
 
 {{- /* The objects of an agent. Empty if the values disable it, unless "idle" is set: then they have the agent's
@@ -27,7 +38,7 @@ defaults. Argument: the same dict. */ -}}
 {{- $version := $sub.Capabilities.KubeVersion.Version -}}
 {{- $served := semverCompare $sub.Chart.KubeVersion $version -}}
 {{- if and $enabled (not $served) -}}
-{{- fail (printf "%s.enabled: it needs Kubernetes %s, and the cluster has %s; set it to false" .key $sub.Chart.KubeVersion $version) -}}
+{{- fail (printf "%s.enabled: it needs Kubernetes %s, and the cluster has %s; set it to false" $enabled $sub.Chart.KubeVersion $version) -}}
 {{- end -}}
 {{- if or $enabled (and .idle $served) -}}
 {{- $values := deepCopy $sub.Values -}}
@@ -40,7 +51,7 @@ defaults. Argument: the same dict. */ -}}
 {{- if and $enabled (eq .name "dra-plugin") }}{{ $values = mergeOverwrite $values (include "outrigger.draDriver" .root | fromYaml) }}{{ end -}}
 {{- if or (not $enabled) (and (eq .name "device-plugin") (eq "devicePlugin.config" (toString $values.global.config.in))) }}{{ $_ := set $values "config" dict }}{{ end -}}
 {{- if not $enabled }}{{ $_ := set $values.global "config" dict }}{{ end -}}
-{{- $annotations := dict "outrigger.dev/path" (printf "%s." .key) -}}
+{{- $annotations := dict "outrigger.dev/path" (include "outrigger.imagePath" .) -}}
 {{- range $key, $text := $sub.Chart.Annotations }}{{ $_ := set $annotations $key $text }}{{ end -}}
 {{- $chart := dict "Name" .name "Version" $sub.Chart.Version "AppVersion" $sub.Chart.AppVersion "Annotations" $annotations -}}
 {{- include (printf "%s.objects" .name) (dict "Chart" $chart "Release" $sub.Release "Capabilities" $sub.Capabilities "Values" $values) -}}
