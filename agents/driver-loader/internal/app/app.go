@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/urfave/cli/v2"
 
+	"outrigger.dev/agents/driver-loader/internal/daemons"
 	"outrigger.dev/agents/driver-loader/internal/license"
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/payload"
@@ -95,7 +96,7 @@ func (s *settings) agent(log *slog.Logger) (*agent.Agent, error) {
 		a.Owner = up.owner
 	}
 	a.Parts = append(parts, agent.Part{
-		Name: "loader", Run: l.Run, Ready: ready, Reload: l.Retry, Collectors: []prometheus.Collector{loader.NewMetrics(l)},
+		Name: "loader", Run: l.Run, Ready: ready, Reload: l.Retry, Collectors: []prometheus.Collector{loader.NewMetrics(l), daemons.NewMetrics(s.daemons)},
 	})
 	return a, nil
 }

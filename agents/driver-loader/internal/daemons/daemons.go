@@ -136,18 +136,34 @@ func New(cfg Config) *Supervisor {
 	return &Supervisor{cfg: cfg, tried: map[string]bool{}, manages: map[string]bool{}}
 }
 
-// Missing returns the names of the daemons that should run and do not run. They include a required
-// daemon that the driver does not have.
+// Missing returns the names of the daemons that are to be started. Optional daemons that did not start are not
+// among them.
 func (s *Supervisor) Missing() []string {
-	wanted, err := s.wanted()
 	var out []string
+	for _, state := range s.States() {
+		if !state.Running && !s.tried[state.Name] {
+			out = append(out, state.Name)
+		}
+	}
+	return out
+}
+
+// State says whether a daemon runs.
+type State struct {
+	Name    string
+	Running bool
+}
+
+// States returns the daemons that should run. They include a required daemon that the driver does not have. States
+// may be called concurrently with the other methods.
+func (s *Supervisor) States() []State {
+	wanted, err := s.wanted()
+	var out []State
 	if err != nil {
-		out = append(out, fabricManager)
+		out = append(out, State{Name: fabricManager})
 	}
 	for _, d := range wanted {
-		if s.pid(d) == 0 && !s.tried[d.Name] {
-			out = append(out, d.Name)
-		}
+		out = append(out, State{d.Name, s.pid(d) != 0})
 	}
 	return out
 }
