@@ -82,6 +82,26 @@ func TestHealthAndPeers(t *testing.T) {
 	p.has("0", "DCGM_EXP_GPU_HEALTH_STATUS", `gpu="1"`, `health_watch="DRIVER"`)
 }
 
+// Labels with an index name the same GPU after NVML's list has changed.
+func TestLabelsNameTheSameGPUAfterAShift(t *testing.T) {
+	t.Parallel()
+	n := simtest.New(t, "--gpus=3", "--model=h100-80")
+	file := filepath.Join(t.TempDir(), "list.csv")
+	if err := os.WriteFile(file, []byte("DCGM_EXP_P2P_STATUS, gauge, p\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, n, "--collectors="+file)
+	p.has("0", "DCGM_EXP_P2P_STATUS", `gpu="1",UUID`, `peer_gpu="2"`)
+	n.Run("unplug", "0")
+	p.lacks("gpu_up", `gpu="0"`)
+	for gpu, peer := range map[string]string{"1": "2", "2": "1"} {
+		p.has("0", "DCGM_EXP_P2P_STATUS", `gpu="`+gpu+`",UUID`, `peer_gpu="`+peer+`"`)
+	}
+	if found := p.series("DCGM_EXP_P2P_STATUS"); len(found) != 2 {
+		t.Errorf("the GPUs have other peers: %v", found)
+	}
+}
+
 func TestGPUsAndDriverComeAndGo(t *testing.T) {
 	t.Parallel()
 	n := simtest.New(t, "--gpus=1", "--model=l4", "--driver=off")

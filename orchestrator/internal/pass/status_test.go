@@ -71,7 +71,7 @@ func scenarios() map[string]func(*world) {
 			n.GPUReady, n.Allocatable = "", map[string]int64{"nvidia.com/gpu": 0}
 		},
 		"the driver hangs on one node": func(w *world) {
-			w.reports(1, "DriverHangs", "nvmlDeviceGetMemoryInfo of GPU 3 has not answered for 30s: the driver hangs")
+			w.reports(1, "DriverHangs", "nvmlDeviceGetMemoryInfo of GPU 3 in NVML's list has not answered for 30s: the driver hangs")
 			w.breaks("device-plugin", 1, waits)
 		},
 		"a node is gone": func(w *world) {

@@ -2,7 +2,7 @@ package nvml
 
 import gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
-// noGPU is the index in a call that does not concern a single GPU.
+// noGPU is the position in a call that does not concern a single GPU.
 const noGPU = -1
 
 // handle is an object of NVML with methods: the library, a GPU or MIG device, a GPU instance, or an
@@ -10,7 +10,7 @@ const noGPU = -1
 type handle[H any] struct {
 	span *Span
 	raw  H
-	// gpu is the index of the GPU that the handle belongs to, or noGPU.
+	// gpu is the position in NVML's list of the GPU that the handle belongs to, or noGPU.
 	gpu int
 }
 

@@ -13,7 +13,8 @@ import (
 // Error is a failed call of NVML.
 type Error struct {
 	Symbol string
-	// GPU is the index of the GPU, or -1 if the call does not concern a single GPU.
+	// GPU is the position of the GPU in NVML's list, or -1 if the call does not concern a single GPU. The
+	// position is not gpu.GPU.Index, which stays with a GPU.
 	GPU    int
 	Return gonvml.Return
 	// Reason is NVML's text for Return. It is stored because NVML returns it only
@@ -26,16 +27,16 @@ type Error struct {
 }
 
 // newError returns the error of a call, nil if the call succeeded.
-func newError(symbol string, index int, ret gonvml.Return) error {
+func newError(symbol string, position int, ret gonvml.Return) error {
 	if ret == gonvml.SUCCESS {
 		return nil
 	}
-	return &Error{Symbol: symbol, GPU: index, Return: ret, Reason: reason(ret)}
+	return &Error{Symbol: symbol, GPU: position, Return: ret, Reason: reason(ret)}
 }
 
-func missingError(symbol string, index int) error {
+func missingError(symbol string, position int) error {
 	return &Error{
-		Symbol: symbol, GPU: index, Return: gonvml.ERROR_FUNCTION_NOT_FOUND,
+		Symbol: symbol, GPU: position, Return: gonvml.ERROR_FUNCTION_NOT_FOUND,
 		Reason: "the library lacks the symbol", Missing: true,
 	}
 }
@@ -62,7 +63,7 @@ func (e *Error) Error() string {
 	case e.of != "":
 		return fmt.Sprintf("%s of %s: %s", e.Symbol, e.of, e.Reason)
 	case e.GPU != noGPU:
-		return fmt.Sprintf("%s of GPU %d: %s", e.Symbol, e.GPU, e.Reason)
+		return fmt.Sprintf("%s of GPU %d in NVML's list: %s", e.Symbol, e.GPU, e.Reason)
 	default:
 		return e.Symbol + ": " + e.Reason
 	}

@@ -32,7 +32,8 @@ var errStillWaiting = errors.New("an earlier wait for an event has not returned"
 // call is a call of NVML that has not returned.
 type call struct {
 	symbol string
-	gpu    int
+	// gpu is the position of the GPU in NVML's list, or noGPU.
+	gpu int
 	// thread is the thread of a call that waits for an event, and wait the limit of the wait. They
 	// are zero for other calls.
 	thread int
@@ -48,7 +49,7 @@ func (c call) hangs(now time.Time, limit time.Duration) error {
 	}
 	what := c.symbol
 	if c.gpu != noGPU {
-		what = fmt.Sprintf("%s of GPU %d", c.symbol, c.gpu)
+		what = fmt.Sprintf("%s of GPU %d in NVML's list", c.symbol, c.gpu)
 	}
 	what = fmt.Sprintf("%s has not answered for %s", what, took.Round(time.Second))
 	if took < hangLimit {

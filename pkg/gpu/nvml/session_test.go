@@ -44,7 +44,7 @@ func TestErrorsKeepSymbolReturnAndGPU(t *testing.T) {
 	if !ok || call.Symbol != "nvmlDeviceGetName" || call.GPU != 0 || call.Return != gonvml.ERROR_GPU_IS_LOST || call.Missing {
 		t.Fatalf("error = %+v, want nvmlDeviceGetName of GPU 0 with GPU_IS_LOST", err)
 	}
-	if want := "nvmlDeviceGetName of GPU 0: "; !strings.HasPrefix(err.Error(), want) {
+	if want := "nvmlDeviceGetName of GPU 0 in NVML's list: "; !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("error = %q, want %q at its start", err, want)
 	}
 	if nvml.DriverGone(err) || !f.running() {

@@ -49,11 +49,11 @@ func (l Library) DeviceCount() (int, error) {
 	return get(l.handle, "nvmlDeviceGetCount_v2", gonvml.Interface.DeviceGetCount)
 }
 
-// Device returns the GPU with this index.
-func (l Library) Device(index int) (Device, error) {
-	l.gpu = index
+// Device returns the GPU at a position in NVML's list.
+func (l Library) Device(position int) (Device, error) {
+	l.gpu = position
 	h, err := getHandle(l.handle, "nvmlDeviceGetHandleByIndex_v2", func(api gonvml.Interface) (gonvml.Device, gonvml.Return) {
-		return api.DeviceGetHandleByIndex(index)
+		return api.DeviceGetHandleByIndex(position)
 	})
 	return Device{h}, err
 }

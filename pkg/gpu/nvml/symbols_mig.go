@@ -17,10 +17,10 @@ func (d Device) MaxMIGDevices() (int, error) {
 	return get(d.handle, "nvmlDeviceGetMaxMigDeviceCount", gonvml.Device.GetMaxMigDeviceCount)
 }
 
-// MIGDevice returns the MIG device with this index.
-func (d Device) MIGDevice(index int) (Device, error) {
+// MIGDevice returns the MIG device at a position in NVML's list of the MIG devices of the GPU.
+func (d Device) MIGDevice(position int) (Device, error) {
 	h, err := getHandle(d.handle, "nvmlDeviceGetMigDeviceHandleByIndex", func(h gonvml.Device) (gonvml.Device, gonvml.Return) {
-		return h.GetMigDeviceHandleByIndex(index)
+		return h.GetMigDeviceHandleByIndex(position)
 	})
 	return Device{h}, err
 }

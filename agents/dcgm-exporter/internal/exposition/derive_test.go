@@ -201,10 +201,14 @@ func mig(s *exposition.State) {
 	s.Pods = podresources.Map{s.GPUs[0].MIG.Devices[0].UUID: {user("train", "main")}}
 }
 
-func computed(s *exposition.State, _ *exposition.Options) {
+func computed(s *exposition.State, o *exposition.Options) {
 	s.GPUs[0].XIDs = []exposition.XID{{Code: 31, Instance: 1, Total: 3, Recent: 1}, {Code: 31, Instance: 2, Total: 1, Recent: 1}}
 	s.GPUs[0].Clocks = []exposition.ClockEvent{{Reason: "power_cap", Total: 2, Recent: 9}}
-	s.GPUs[0].Sample.Peers = map[int]uint32{1: 0, 2: 5, 3: 9}
+	for _, peer := range gputest.Node("h100-80", 4).GPUs[1:] {
+		s.GPUs = append(s.GPUs, exposition.GPU{GPU: peer})
+	}
+	s.GPUs[0].Sample.Peers = map[gpu.UUID]uint32{s.GPUs[1].UUID: 0, s.GPUs[2].UUID: 5, s.GPUs[3].UUID: 9, "GPU-of-another-node": 0}
+	o.Devices = exposition.Selector{GPUs: []int{0}}
 }
 
 // The copies for the containers of a shared GPU have what each of them uses, where it is known.

@@ -161,11 +161,14 @@ func incidentOfXID(xid uint64) (watch, code string) {
 	}
 }
 
-// peers adds how a GPU reaches the other GPUs of its node over NVLink.
+// peers adds how a GPU reaches the other GPUs of the state over NVLink.
 func (d *deriver) peers(m counters.Metric, g *GPU, set labels) {
-	for _, peer := range slices.Sorted(maps.Keys(g.Sample.Peers)) {
-		status := g.Sample.Peers[peer]
-		more := []Label{{"peer_gpu", strconv.Itoa(peer)}, {"link_status", linkStatus(status)}}
+	for _, peer := range d.state.GPUs {
+		status, known := g.Sample.Peers[peer.UUID]
+		if !known {
+			continue
+		}
+		more := []Label{{"peer_gpu", strconv.Itoa(peer.Index)}, {"link_status", linkStatus(status)}}
 		d.put(m.Name, m.Help, m.Type == counters.Counter, set.with(more...), float64(status))
 	}
 }

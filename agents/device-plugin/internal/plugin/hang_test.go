@@ -13,7 +13,7 @@ import (
 )
 
 func errHangs() error {
-	return fmt.Errorf("nvmlDeviceGetUUID of GPU 1 has not answered for 31s: %w", gpu.ErrHangs)
+	return fmt.Errorf("nvmlDeviceGetUUID of GPU 1 in NVML's list has not answered for 31s: %w", gpu.ErrHangs)
 }
 
 func TestDriverHangsAndAnswersAgain(t *testing.T) {

@@ -85,7 +85,7 @@ var errNotLoaded = refresh("%w: %s (nvmlInit_v2 of libnvidia-ml.so.1: Driver Not
 	"the kernel module nvidia is not loaded: modprobe nvidia")
 
 // errHangs is its error for a driver that does not answer.
-var errHangs = fmt.Errorf("nvmlDeviceGetMemoryInfo of GPU 3 has not answered for 30s: %w (look for NVRM in dmesg, drain the node, "+
+var errHangs = fmt.Errorf("nvmlDeviceGetMemoryInfo of GPU 3 in NVML's list has not answered for 30s: %w (look for NVRM in dmesg, drain the node, "+
 	"and reset the GPU or reboot)", gpu.ErrHangs)
 
 var errClaimed = refresh("initialize NVML: share lease /run/nvidia/leases/nvml: %w by mig-manager (apply all-1g.5gb)", contract.ErrClaimed)

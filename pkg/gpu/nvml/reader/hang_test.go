@@ -81,7 +81,7 @@ func TestACallThatHangsIsReportedUntilItAnswers(t *testing.T) {
 	c.forward(time.Minute)
 	err := src.Health()
 	assert.ErrorIs(t, err, gpu.ErrHangs)
-	for _, part := range []string{"nvmlDeviceGetMemoryInfo of GPU 0 has not answered for 1m", "dmesg", "NVRM", "drain the node", "reset the GPU or reboot"} {
+	for _, part := range []string{"nvmlDeviceGetMemoryInfo of GPU 0 in NVML's list has not answered for 1m", "dmesg", "NVRM", "drain the node", "reset the GPU or reboot"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("Health() = %q, want %q in it", err, part)
 		}

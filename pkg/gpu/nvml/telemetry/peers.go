@@ -3,6 +3,7 @@ package telemetry
 import (
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
+	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/nvml"
 )
 
@@ -21,7 +22,7 @@ func (r *reading) peers() error {
 		if err != nil {
 			return r.checkCall(err, "nvmlDeviceGetCount_v2")
 		}
-		s.peers, s.alone = map[int]uint32{}, false
+		s.peers, s.alone = map[gpu.UUID]uint32{}, false
 		for i := range count {
 			if err := r.peer(library, i); err != nil {
 				return err
@@ -34,19 +35,24 @@ func (r *reading) peers() error {
 	return nil
 }
 
-// peer reads whether the GPU reaches the GPU with this index over NVLink.
-func (r *reading) peer(library nvml.Library, index int) error {
+// peer reads whether the GPU reaches the GPU at a position in NVML's list over NVLink.
+func (r *reading) peer(library nvml.Library, position int) error {
 	s := r.sampler
-	other, err := library.Device(index)
+	other, err := library.Device(position)
+	if err == nil && s.device.Is(other) {
+		return nil
+	}
+	var id string
 	if err == nil {
-		if s.device.Is(other) {
-			return nil
-		}
-		var status gonvml.GpuP2PStatus
-		if status, err = s.device.NVLinkP2P(other); err == nil {
-			s.peers[index] = uint32(status)
-			return nil
-		}
+		id, err = other.UUID()
+	}
+	var status gonvml.GpuP2PStatus
+	if err == nil {
+		status, err = s.device.NVLinkP2P(other)
+	}
+	if err == nil {
+		s.peers[gpu.UUID(id)] = uint32(status)
+		return nil
 	}
 	s.alone = true
 	if code := nvml.Code(err); code == gonvml.ERROR_GPU_IS_LOST || code == gonvml.ERROR_RESET_REQUIRED {

@@ -56,7 +56,7 @@ type Sampler struct {
 	// divided is the MIG mode. seen is the field Seen of the last Task.
 	divided bool
 	seen    time.Time
-	peers   map[int]uint32
+	peers   map[gpu.UUID]uint32
 	// alone is set if the links to some other GPUs could not be read.
 	alone bool
 	// gpm says whether the GPU has GPM. It is valid if asked is set.

@@ -246,7 +246,7 @@ func TestShiftedMIGDevices(t *testing.T) {
 
 func TestPeers(t *testing.T) {
 	r := newRigOf(t, simtest.New(t, "--gpus=3", "--model=h100-80"), telemetry.DCGM_FI_DEV_GPU_TEMP_CELSIUS, telemetry.PeerStatus)
-	read := func(task telemetry.Task, calls int, want map[int]uint32) {
+	read := func(task telemetry.Task, calls int, want map[gpu.UUID]uint32) {
 		t.Helper()
 		r.node.Calls()
 		s, err := r.sampler.Sample(t.Context(), task)
@@ -258,16 +258,21 @@ func TestPeers(t *testing.T) {
 			t.Errorf("%d calls, want %d", got, calls)
 		}
 	}
-	task := telemetry.Task{GPU: r.gpu(), Seen: time.Now()}
-	read(task, 2, map[int]uint32{1: 0, 2: 0})
-	read(task, 0, map[int]uint32{1: 0, 2: 0})
+	node, err := r.reader.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, two := node.GPUs[1].UUID, node.GPUs[2].UUID
+	task := telemetry.Task{GPU: node.GPUs[0], Seen: time.Now()}
+	read(task, 2, map[gpu.UUID]uint32{one: 0, two: 0})
+	read(task, 0, map[gpu.UUID]uint32{one: 0, two: 0})
 	r.node.Run("set", "1.nvlinks=0")
 	task.Seen = task.Seen.Add(time.Second)
-	read(task, 2, map[int]uint32{1: 5, 2: 0})
+	read(task, 2, map[gpu.UUID]uint32{one: 5, two: 0})
 	// Another GPU that is lost is not this one.
 	r.node.Run("lose", "2")
 	task.Seen = task.Seen.Add(time.Second)
-	read(task, 1, map[int]uint32{1: 5})
+	read(task, 1, map[gpu.UUID]uint32{one: 5})
 	r.node.Run("set", "nvmlDeviceGetP2PStatus.return=3")
 	task.Seen = task.Seen.Add(time.Second)
 	read(task, 1, nil)
@@ -386,7 +391,7 @@ func (r *rig) patient(known gpu.GPU, fields []telemetry.Field) *patient {
 // had is what a sample has values of.
 type had struct {
 	fields, absent []telemetry.Field
-	peers          []int
+	peers          []gpu.UUID
 	processes      int
 }
 

@@ -9,6 +9,8 @@ package telemetry
 import (
 	"math"
 	"time"
+
+	"outrigger.dev/pkg/gpu"
 )
 
 // Field is the number of a value. Numbers below 2000 are the numbers of DCGM's fields, under the
@@ -62,9 +64,9 @@ type Sample struct {
 	Instances map[uint32]Values
 	// Texts has the values that are text, such as the serial number.
 	Texts map[Field]string
-	// Peers has an entry for each other GPU, by index. It says whether this GPU reaches the other
-	// one over NVLink (nvmlGpuP2PStatus_t, 0 for yes).
-	Peers map[int]uint32
+	// Peers says for each other GPU whether this GPU reaches it over NVLink (nvmlGpuP2PStatus_t, 0 for
+	// yes).
+	Peers map[gpu.UUID]uint32
 	// Processes has the processes on the GPU with their memory and utilization, if they are wanted.
 	Processes []Process
 	// Absent says why a wanted field has no value.
