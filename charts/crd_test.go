@@ -105,7 +105,7 @@ func writeSchemas(t *testing.T, out *strings.Builder, indent string, schemas map
 // composed returns the schema of the values of the chart outrigger and of all charts in it.
 func composed(t *testing.T) map[string]any {
 	t.Helper()
-	c, err := charts.Load("outrigger")
+	c, err := charts.LoadFolder("outrigger")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,11 +1,16 @@
 package charts
 
 import (
+	"os"
 	"slices"
 	"strings"
 
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 )
+
+// LoadFolder is Load for the charts on disk, which are newer than the embedded charts after a test has written
+// files with -update.
+func LoadFolder(name string) (*chart.Chart, error) { return load(os.DirFS("."), name) }
 
 // Composed returns the schema of the umbrella, which includes the schemas of its dependencies.
 func Composed(c *chart.Chart) (map[string]any, error) {

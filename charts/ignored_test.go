@@ -68,7 +68,7 @@ func TestTemplatesHaveTheValuesWithoutEffect(t *testing.T) {
 // ignoredOf returns the values without effect of a chart and of its dependencies.
 func ignoredOf(t *testing.T, name string) []ignoredValue {
 	t.Helper()
-	c, err := Load(name)
+	c, err := LoadFolder(name)
 	if err != nil {
 		t.Fatal(err)
 	}

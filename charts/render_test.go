@@ -22,7 +22,25 @@ import (
 	"outrigger.dev/charts/chartstest"
 )
 
-var update = flag.Bool("update", false, "write the golden files")
+var update = flag.Bool("update", false, "write the files of charts.Writers, and run no other test")
+
+// TestMain runs the tests one by one with -update, so that each test reads the files that the tests before it
+// have written. Other tests read the embedded charts, which only a new build updates.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	run := flag.Lookup("test.run").Value
+	if !*update || run.String() != "" {
+		os.Exit(m.Run())
+	}
+	code := 0
+	for _, name := range charts.Writers() {
+		if err := run.Set("^" + name + "$"); err != nil {
+			panic(err) // The name of a test is a pattern.
+		}
+		code = max(code, m.Run())
+	}
+	os.Exit(code)
+}
 
 // release is how a test installs a chart.
 type release struct {
@@ -35,7 +53,7 @@ type release struct {
 }
 
 func (r release) render() (string, error) {
-	c, err := charts.Load(r.chart)
+	c, err := charts.LoadFolder(r.chart)
 	if err != nil {
 		return "", err
 	}
@@ -193,6 +211,7 @@ func TestEveryCaseBelongsToAChart(t *testing.T) {
 // compareGolden compares text with a golden file, which -update writes.
 func compareGolden(t *testing.T, path, got string) {
 	t.Helper()
+	charts.CheckWriter(t)
 	if *update {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
