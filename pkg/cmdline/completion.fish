@@ -1,4 +1,5 @@
-# Completes the words of NAME. It is not asked after --, where it would run the command.
+# Completes the words of NAME, which lists the possible words if its last argument is FLAG.
+# After --, NAME would run the command instead, so this script does not start NAME.
 function _NAME_complete
   set -l before (commandline -opc)
   set -l word (commandline -ct)

@@ -8,15 +8,16 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// completionFlag is the last word of a command line that the shell wants to complete. The program
-// then lists the possible next words, one per line: its commands, or its flags if the last word
-// begins with "-". The shell completes file names itself.
+// completionFlag is the argument that the scripts add to the words before the cursor. With it, a program lists the
+// possible next words, one per line: its commands, or its flags if the word before completionFlag begins with "-".
+// The shell completes file names itself.
 const completionFlag = "--generate-bash-completion"
 
 //go:embed completion.bash completion.fish completion.zsh
 var scripts embed.FS
 
-// completion returns the command that prints the scripts for shells.
+// completion returns the command that prints the script for a shell. In the scripts, NAME stands for the program,
+// and FLAG for completionFlag.
 func completion(name string) *cli.Command {
 	return &cli.Command{
 		Name: "completion", ArgsUsage: "SHELL",

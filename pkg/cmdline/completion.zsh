@@ -1,4 +1,5 @@
-# Completes the words of NAME. It is not asked after --, where it would run the command.
+# Completes the words of NAME, which lists the possible words if its last argument is FLAG.
+# After --, NAME would run the command instead, so this script does not start NAME.
 _NAME_complete() {
   local word=${words[CURRENT]}
   local -a before=("${(@Q)words[1,CURRENT-1]}") ask items

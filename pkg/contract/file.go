@@ -219,9 +219,9 @@ func (d Dir) read(path string) Fact {
 	return f
 }
 
-// holder returns the agent that holds a file, and whether an agent holds it. The lock decides,
-// because another program may have truncated the file.
-func (d Dir) holder(path string) (by string, held bool) {
+// lockedBy returns the name of the agent that has locked a file, and whether a process has locked it. Another
+// program may have truncated the file, so a file without a name can be locked.
+func (d Dir) lockedBy(path string) (agent string, locked bool) {
 	file, err := hostfs.Open(path)
 	if err != nil {
 		return "", false

@@ -95,7 +95,7 @@ func (c *Claims) claim(device string) error {
 	path, lost := c.dir.gpuClaimPath(device), c.held[device]
 	defer func() { _ = lost.Release() }() // lost is no longer the file at the path
 	delete(c.held, device)
-	if by, claimed := c.dir.holder(path); claimed && (lost == nil || lost.replaced(c.dir)) {
+	if by, claimed := c.dir.lockedBy(path); claimed && (lost == nil || lost.replaced(c.dir)) {
 		return AdvertisedError{Device: device, By: by}
 	}
 	if lost != nil {
@@ -136,7 +136,7 @@ func (c *Claims) outdated() (free, lost bool) {
 		lost = lost || !h.Intact()
 	}
 	return slices.ContainsFunc(c.denied, func(device string) bool {
-		_, claimed := c.dir.holder(c.dir.gpuClaimPath(device))
+		_, claimed := c.dir.lockedBy(c.dir.gpuClaimPath(device))
 		return !claimed
 	}), lost
 }

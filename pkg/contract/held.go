@@ -28,8 +28,8 @@ func (h *Held) replaced(d Dir) bool {
 	if err != nil || os.SameFile(h.shown, there) {
 		return false
 	}
-	_, held := d.holder(h.path)
-	return held
+	_, locked := d.lockedBy(h.path)
+	return locked
 }
 
 // Release deletes the file, unless another writer has replaced it, and unlocks it. It does not wait

@@ -190,14 +190,14 @@ func (l *Lease) Claim(ctx context.Context, owner, reason string, limit time.Dura
 		err = hostfs.LockWrite(f)
 	}
 	if err := cmp.Or(wait.Err(), err); err != nil {
-		err = fmt.Errorf("claim lease %s: NVML is still in use by %s: %w", l.path, users(ctx, f), err)
+		err = fmt.Errorf("claim lease %s: NVML is still in use by %s: %w", l.path, lockingProcesses(ctx, f), err)
 		return nil, errors.Join(err, unlock(f), held.Release())
 	}
 	return &Grant{file: f, claim: held}, nil
 }
 
-// users names the processes that lock a file, and the fix.
-func users(ctx context.Context, f *os.File) string {
+// lockingProcesses returns a text with the names of the processes that lock a file, and the fix.
+func lockingProcesses(ctx context.Context, f *os.File) string {
 	const hidden = "a process that this agent cannot see (find it on the node with lslocks)"
 	file, err := f.Stat()
 	if err != nil || ctx.Err() != nil {
@@ -208,7 +208,7 @@ func users(ctx context.Context, f *os.File) string {
 	if len(found) == 0 {
 		return hidden
 	}
-	names := make([]string, min(len(found), mostUsers))
+	names := make([]string, min(len(found), mostNamed))
 	for i := range names {
 		names[i] = found[i].String()
 	}
@@ -218,8 +218,8 @@ func users(ctx context.Context, f *os.File) string {
 	return strings.Join(names, "; ") + " (it locks this file; if it is no agent, end it)"
 }
 
-// mostUsers is the number of processes that an error names.
-const mostUsers = 3
+// mostNamed is the number of processes that an error names.
+const mostNamed = 3
 
 // claim publishes a claim, unless there is one already.
 func (l *Lease) claim(r Record) (*Held, error) {
