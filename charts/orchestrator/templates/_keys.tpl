@@ -360,6 +360,9 @@
 - name: spec_orchestrator
   expression: >-
     variables.spec[?'orchestrator'].optMap(x, type(x) == map ? x : dyn({})).orValue(dyn({}))
+- name: spec_platform
+  expression: >-
+    variables.spec[?'platform'].optMap(x, type(x) == map ? x : dyn({})).orValue(dyn({}))
 - name: spec_psa
   expression: >-
     variables.spec[?'psa'].optMap(x, type(x) == map ? x : dyn({})).orValue(dyn({}))
@@ -542,6 +545,7 @@
     variables.spec_operator_rbac.filter(k, !(k in ['create'])).map(k, 'operator.rbac.' + k),
     variables.spec_operator_serviceAccount.filter(k, !(k in ['annotations','create','name'])).map(k, 'operator.serviceAccount.' + k),
     variables.spec_orchestrator.filter(k, !(k in ['enabled'])).map(k, 'orchestrator.' + k),
+    variables.spec_platform.filter(k, !(k in ['openshift'])).map(k, 'platform.' + k),
     variables.spec[?'pools'].optMap(l, type(l) == list ? l : dyn([])).orValue(dyn([])).filter(i, type(i) == map).map(i, i.filter(k, !(k in ['name','nodeSelector','values'])).map(k, 'pools[].' + k).join(', ')).filter(s, s != ''),
     variables.spec_psa.filter(k, !(k in ['enabled'])).map(k, 'psa.' + k),
     variables.spec_tags.filter(k, !(k in ['optional'])).map(k, 'tags.' + k),
