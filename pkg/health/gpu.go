@@ -14,18 +14,12 @@ type scope struct{ gi, ci uint32 }
 // wholeGPU returns the scope of the whole GPU, with all of its MIG devices.
 func wholeGPU() scope { return scope{gpu.NoInstance, gpu.NoInstance} }
 
-// incident stands for the XIDs of a part of a GPU that have the same end. Ignored XIDs make none.
-type incident struct {
-	// xid is the first XID, because later XIDs are often only a consequence of it.
-	xid uint64
-	end end
-	// last is the time of the last XID.
-	last time.Time
-	// away is set if the GPU did not answer at some time since the XID. The driver initializes such
-	// a GPU anew before it answers again.
-	away bool
-	// asked is set after the driver has asked for a recovery since the XID.
-	asked bool
+// part is the state of an instance.
+type part struct {
+	// fault is the reason why it does not answer, empty if it answers.
+	fault string
+	// device is the UUID of the MIG device, empty for a GPU instance.
+	device gpu.UUID
 }
 
 // gpuState is the known state of the health of one GPU.
@@ -42,11 +36,10 @@ type gpuState struct {
 	recovery gpu.Recovery
 	memory   []gpu.MemoryFault
 	fabric   *gpu.Fabric
-	// parts has the existing instances, each with its fault or "". gone has instances that existed
-	// before.
-	parts map[scope]string
+	// parts has the existing instances. gone has instances that existed before.
+	parts map[scope]part
 	gone  map[scope]bool
-	// causes has at most one incident for each end.
+	// causes has at most one incident for each XID, in the order of their first times.
 	causes map[scope][]incident
 }
 
@@ -86,7 +79,7 @@ func (g *gpuState) recordParts(mig *gpu.MIG) {
 			g.gone[s] = true
 		}
 	}
-	g.parts = map[scope]string{}
+	g.parts = map[scope]part{}
 	if mig == nil {
 		return
 	}
@@ -96,7 +89,7 @@ func (g *gpuState) recordParts(mig *gpu.MIG) {
 			fault = d.Fault.Error()
 		}
 		gi, ci := scope{d.GPUInstance, gpu.NoInstance}, scope{d.GPUInstance, d.ComputeInstance}
-		g.parts[gi], g.parts[ci] = "", fault
+		g.parts[gi], g.parts[ci] = part{}, part{fault: fault, device: d.UUID}
 		delete(g.gone, gi)
 		delete(g.gone, ci)
 	}
@@ -108,11 +101,11 @@ func (g *gpuState) outlives(s scope, x incident, rules Rules) bool {
 	switch {
 	case !g.seen.After(x.last):
 		return true // the reading of the snapshot began before the XID
-	case s != wholeGPU() && !g.hasPart(s):
+	case s != wholeGPU() && !g.hasPart(s, x.device):
 		return false // the part that the XID hit no longer exists
 	case x.xid == recoveryChanged && g.recovery != gpu.RecoveryUnknown:
 		return false // the snapshot already shows the state that the XID reported
-	case g.asksForRecovery(rules), !g.lost.IsZero(), needed(g.recovery) && x.end != afterQuiet:
+	case g.asksForRecovery(rules), !g.lost.IsZero(), needed(g.recovery) && x.end() != afterQuiet:
 		return true
 	case x.away:
 		return false
@@ -121,7 +114,7 @@ func (g *gpuState) outlives(s scope, x incident, rules Rules) bool {
 		// recovery, it has the quiet window to do so.
 		return !x.asked && !over
 	default:
-		return x.end != afterQuiet || !over
+		return x.end() != afterQuiet || !over
 	}
 }
 
@@ -135,9 +128,11 @@ func (g *gpuState) asksForRecovery(rules Rules) bool {
 // action of the IMEX domain, because only programs that span several nodes need the domain.
 func needed(r gpu.Recovery) bool { return r.Needed() && r != gpu.RecoveryIMEXDomain }
 
-func (g *gpuState) hasPart(s scope) bool {
-	_, ok := g.parts[s]
-	return ok
+// hasPart reports whether a part exists. The ID of an instance can belong to another MIG device later. If
+// the UUID of the device is not known, the ID decides.
+func (g *gpuState) hasPart(s scope, device gpu.UUID) bool {
+	p, ok := g.parts[s]
+	return ok && (device == "" || p.device == "" || p.device == device)
 }
 
 // markAbsent records that the GPU has left the node.
@@ -168,20 +163,17 @@ func (g *gpuState) apply(ev gpu.Event, at time.Time) {
 	}
 	// An XID of a GPU that does not answer has the same cause as the silence.
 	away := g.fault != "" || !g.lost.IsZero()
-	end := endOf(ev.XID)
-	list := g.causes[s]
-	i := slices.IndexFunc(list, func(x incident) bool { return x.end == end })
-	if i < 0 {
-		g.causes[s] = append(list, incident{xid: ev.XID, end: end, last: at, away: away, asked: needed(g.recovery)})
-		return
+	list, known := g.causes[s], false
+	for i := range list {
+		known = known || list[i].xid == ev.XID
+		if list[i].end() == endOf(ev.XID) {
+			list[i].last, list[i].away, list[i].restored = at, away, false
+		}
 	}
-	list[i].last, list[i].away = at, away
-}
-
-// forget removes the incidents for which drop returns true.
-func (g *gpuState) forget(drop func(incident) bool) {
-	for s := range g.causes {
-		g.retain(s, func(x incident) bool { return !drop(x) })
+	if !known {
+		g.causes[s] = append(list, incident{
+			xid: ev.XID, first: at, last: at, device: g.parts[s].device, away: away, asked: needed(g.recovery),
+		})
 	}
 }
 
@@ -213,27 +205,15 @@ func (g *gpuState) findings(rules Rules) map[scope][]Finding {
 	for _, f := range Lasting(&gpu.GPU{Recovery: g.recovery, MemoryFaults: g.memory, Fabric: g.fabric}, rules) {
 		add(wholeGPU(), f)
 	}
-	for s, fault := range g.parts {
-		add(s, Finding{Class: Unreadable, Severity: Failure, Kind: cause.DeviceFault, Text: fault})
+	for s, p := range g.parts {
+		add(s, Finding{Class: Unreadable, Severity: Failure, Kind: cause.DeviceFault, Text: p.fault})
 	}
 	for s := range g.gone {
 		add(s, Finding{Class: Lost, Severity: Failure, Kind: cause.DeviceLost, Text: "mig device is gone from its gpu"})
 	}
 	for s, list := range g.causes {
 		for _, x := range gravestOf(list, rules) {
-			add(s, x.finding(rules))
-		}
-	}
-	return out
-}
-
-// gravestOf returns the gravest failure and the gravest warning of a list.
-func gravestOf(list []incident, rules Rules) []incident {
-	var out []incident
-	for _, severity := range []Severity{Failure, Warning} {
-		of := slices.DeleteFunc(slices.Clone(list), func(x incident) bool { return rules.severityOf(x.xid) != severity })
-		if len(of) > 0 {
-			out = append(out, slices.MaxFunc(of, func(a, b incident) int { return int(a.end) - int(b.end) }))
+			add(s, x.finding(rules, g.recovery))
 		}
 	}
 	return out
@@ -284,8 +264,8 @@ func (g *gpuState) troubled(rules Rules) bool {
 	if g.fault != "" || !g.lost.IsZero() || g.asksForRecovery(rules) || needed(g.recovery) && len(g.causes) > 0 {
 		return true
 	}
-	for _, fault := range g.parts {
-		if fault != "" {
+	for _, p := range g.parts {
+		if p.fault != "" {
 			return true
 		}
 	}

@@ -29,13 +29,9 @@ func New(rules Rules) *Machine {
 	return &Machine{rules: rules, gpus: map[gpu.UUID]*gpuState{}}
 }
 
-// SetRules replaces the rules. It forgets XIDs that the new rules ignore.
-func (m *Machine) SetRules(rules Rules) {
-	m.rules = rules
-	for _, g := range m.gpus {
-		g.forget(func(x incident) bool { return rules.severityOf(x.xid) == Ignored })
-	}
-}
+// SetRules replaces the rules. An XID that they ignore has no effect, but counts again with the next
+// rules that do not ignore it.
+func (m *Machine) SetRules(rules Rules) { m.rules = rules }
 
 // Observe applies a snapshot whose reading began at this time. A GPU or a MIG device that has a
 // fault, or that no longer exists, is unhealthy until a later snapshot shows it without a fault.
@@ -52,7 +48,7 @@ func (m *Machine) Observe(n *gpu.Node, at time.Time) {
 		m.gpu(g.UUID).observe(g, at, m.rules)
 	}
 	for id, g := range m.gpus {
-		if !seen[id] && g.present {
+		if !seen[id] {
 			g.markAbsent()
 		}
 	}
@@ -104,7 +100,7 @@ func NeedsRefresh(ev gpu.Event) bool {
 func (m *Machine) Reset() {
 	for _, g := range m.gpus {
 		g.lost = time.Time{}
-		g.forget(func(incident) bool { return true })
+		g.causes = map[scope][]incident{}
 	}
 }
 

@@ -1,11 +1,5 @@
 package health
 
-import (
-	"fmt"
-
-	"outrigger.dev/pkg/cause"
-)
-
 // end is the condition under which a GPU is healthy again after an XID.
 type end int
 
@@ -83,25 +77,4 @@ func marksMemory(xid uint64) bool {
 	default:
 		return false
 	}
-}
-
-// finding returns the fault that an XID reported.
-func (x incident) finding(rules Rules) Finding {
-	action, name := LookUpXID(x.xid)
-	f := Finding{
-		Class: ofAction(action), Severity: rules.severityOf(x.xid), Kind: cause.DeviceXID, XID: x.xid,
-		Text: fmt.Sprintf("xid %d", x.xid),
-	}
-	if name != "" {
-		f.Text = fmt.Sprintf("%s (%s)", f.Text, name)
-	}
-	switch x.end {
-	case afterReset:
-		f.Fix = "reset the GPU"
-	case afterReboot:
-		f.Fix = "reset the GPU or reboot the node"
-	default:
-		f.Fix = fmt.Sprintf("healthy again after %s without another", rules.quiet())
-	}
-	return f
 }
