@@ -54,6 +54,10 @@ const PluginConfig Name = "plugin-config"
 // (package gpu/index). Names does not return it, because agents do not wait for it.
 const GPUIndex Name = "gpu-index"
 
+// GPUIncidents is the file with the XIDs of this boot that count against GPUs (package health/record).
+// Names does not return it, because agents do not wait for it.
+const GPUIncidents Name = "gpu-incidents"
+
 // Names returns the names of all facts.
 func Names() []string {
 	return []string{string(DriverReady), string(MIGReady), string(ToolkitReady), string(PluginReady), string(DRAReady), string(CUDAReady)}

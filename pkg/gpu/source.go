@@ -64,6 +64,13 @@ type Linker interface {
 	Links(ctx context.Context, n *Node) ([]Link, error)
 }
 
+// Meter is a Source that reads the energy counters of GPUs.
+type Meter interface {
+	// Energy returns the energy in mJ that a GPU has used since its driver initialized it. The counter
+	// starts at zero when the driver initializes the GPU anew.
+	Energy(ctx context.Context, id UUID) (uint64, error)
+}
+
 // Linked returns n, a snapshot of src. If src is a Linker, Linked reads the links, and returns n
 // with them.
 func Linked(ctx context.Context, src Source, n *Node) (*Node, error) {

@@ -19,6 +19,7 @@ import (
 	"outrigger.dev/pkg/gpu/index"
 	"outrigger.dev/pkg/gpu/nvml"
 	"outrigger.dev/pkg/gpu/nvml/reader"
+	"outrigger.dev/pkg/health/record"
 	"outrigger.dev/pkg/hostfs"
 )
 
@@ -109,6 +110,15 @@ func (d *Driver) Pins() *index.Pins {
 		})
 	}
 	return d.pins
+}
+
+// Incidents returns the record of the XIDs that the agents of the node share. It is nil for a source that
+// does not show the GPUs of the node.
+func (d *Driver) Incidents(src gpu.Source, log *slog.Logger) *record.Record {
+	if d.host.Snapshot != "" {
+		return nil
+	}
+	return record.New(record.Config{Contract: d.Contract, Source: src, Writer: filepath.Base(os.Args[0]), Log: log})
 }
 
 func (d *Driver) proc() driverproc.Root { return driverproc.Root(d.host.ProcRoot) }

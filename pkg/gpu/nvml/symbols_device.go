@@ -77,6 +77,11 @@ func (d Device) MemoryInfo() (gonvml.Memory, error) {
 	return get(d.handle, "nvmlDeviceGetMemoryInfo", gonvml.Device.GetMemoryInfo)
 }
 
+// TotalEnergy returns the energy in mJ that the GPU has used since the driver was loaded.
+func (d Device) TotalEnergy() (uint64, error) {
+	return get(d.handle, "nvmlDeviceGetTotalEnergyConsumption", gonvml.Device.GetTotalEnergyConsumption)
+}
+
 // Architecture returns the architecture of the chip.
 func (d Device) Architecture() (gonvml.DeviceArchitecture, error) {
 	return get(d.handle, "nvmlDeviceGetArchitecture", gonvml.Device.GetArchitecture)

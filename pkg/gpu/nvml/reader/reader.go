@@ -48,6 +48,7 @@ var (
 	_ gpu.Checker   = (*Reader)(nil)
 	_ gpu.Linker    = (*Reader)(nil)
 	_ gpu.Completer = (*Reader)(nil)
+	_ gpu.Meter     = (*Reader)(nil)
 )
 
 // New returns a reader that does nothing until it is used.
