@@ -40,8 +40,8 @@ func TestFaultClasses(t *testing.T) {
 			p.worst(`gpu="1"`, "0")
 			p.Stop()
 			// A GPU that did not answer when the exporter started has no metrics.
-			if c.Lasting() && name != "a GPU that is lost" && name != "a GPU that fell off the bus" {
-				p = start(t, n, "--collectors="+file)
+			if name != "a GPU that is lost" && name != "a GPU that fell off the bus" {
+				p = start(t, n, "--collectors="+file, "--run-root="+p.run)
 				p.worst(`gpu="0"`, levels[c.Severity])
 			}
 		})
@@ -65,7 +65,7 @@ func TestRulesOfTheDevicePlugin(t *testing.T) {
 	p.worst(`gpu="0"`, "10")
 }
 
-// SIGHUP forgets XIDs, as in the other agents.
+// SIGHUP forgets XIDs, as in the other agents, also after a restart.
 func TestSIGHUPForgetsXIDs(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "list.csv")
@@ -76,6 +76,34 @@ func TestSIGHUPForgetsXIDs(t *testing.T) {
 	n.Run("xid", "0", "61")
 	p.worst(`gpu="0"`, "20")
 	p.Signal(syscall.SIGHUP)
+	p.worst(`gpu="0"`, "0")
+	p.Stop()
+	p = start(t, n, "--collectors="+file, "--run-root="+p.run)
+	p.worst(`gpu="0"`, "0")
+}
+
+// A load of the driver while no agent runs ends an XID, although the driver reports no recovery action.
+func TestDriverLoadWhileNoAgentRuns(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "list.csv")
+	if err := os.WriteFile(file, []byte("DCGM_EXP_GPU_HEALTH_STATUS, gauge, h\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := simtest.New(t, "--gpus=2", healthtest.Model)
+	n.Run("set", "nvmlDeviceGetFieldValues.return=3", "0.power=700000", "1.power=700000")
+	p := start(t, n, "--collectors="+file)
+	run := "--run-root=" + p.run
+	p.worst(`gpu="0"`, "0")
+	n.Run("xid", "0", "119")
+	p.worst(`gpu="0"`, "20")
+	p.Stop()
+	p = start(t, n, "--collectors="+file, run)
+	p.worst(`gpu="0"`, "20")
+	p.Stop()
+	n.Run("set", "0.power=0", "1.power=0")
+	n.Run("set", "driver=off")
+	n.Run("set", "driver=on")
+	p = start(t, n, "--collectors="+file, run)
 	p.worst(`gpu="0"`, "0")
 }
 

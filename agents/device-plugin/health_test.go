@@ -31,9 +31,6 @@ func TestFaultClasses(t *testing.T) {
 			}
 			p.wait(2-unhealthy, unhealthy)
 			p.Stop()
-			if !c.Lasting() {
-				return
-			}
 			p.run(n)
 			p.Said("ready: devices are registered and listed") // the list of the first process is the same
 			p.wait(2-unhealthy, unhealthy)

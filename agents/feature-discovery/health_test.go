@@ -17,8 +17,8 @@ func TestFaultClasses(t *testing.T) {
 	for name, c := range healthtest.Cases() {
 		t.Run(name, func(t *testing.T) {
 			n := simtest.New(t, "--gpus=1", healthtest.Model)
-			file := filepath.Join(t.TempDir(), "gfd")
-			p := startWith(t, n, file, "--ready-chain", "driver")
+			file, run := filepath.Join(t.TempDir(), "gfd"), t.TempDir()
+			p := startWith(t, n, file, "--ready-chain", "driver", "--run-root", run)
 			p.metric(good)
 			c.Apply(n)
 			if !c.Event() {
@@ -30,10 +30,8 @@ func TestFaultClasses(t *testing.T) {
 			}
 			p.metric(want)
 			p.Stop()
-			if c.Lasting() {
-				p = startWith(t, n, file, "--ready-chain", "driver")
-				p.metric(want)
-			}
+			p = startWith(t, n, file, "--ready-chain", "driver", "--run-root", run)
+			p.metric(want)
 		})
 	}
 }

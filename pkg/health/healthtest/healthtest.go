@@ -26,12 +26,6 @@ const Model = "--model=h100-80"
 // the GPU again.
 func (c Case) Event() bool { return c.xid != 0 || c.lost }
 
-// Lasting reports whether the driver still shows the fault after a restart of an agent. After an XID, the
-// driver may ask for a recovery. If it does not, only agents that ran at the time know the XID.
-func (c Case) Lasting() bool {
-	return c.xid == 0 || c.lost || len(c.settings) > 0 || c.Severity != health.Failure
-}
-
 // Apply causes the fault on a node.
 func (c Case) Apply(n *simtest.Node) {
 	if len(c.settings) > 0 {
@@ -86,5 +80,9 @@ func Cases() map[string]Case {
 		"an XID that needs a reboot":             xid(health.Failure, 54),
 		"an XID for NVIDIA's support":            xid(health.Failure, 61),
 		"an XID that no catalogue lists":         xid(health.Failure, 999),
+		"XID 62, old driver":                     both(health.Failure, 62, old),
+		"XID 79, old driver":                     both(health.Failure, 79, old),
+		"XID 109, old driver":                    both(health.Failure, 109, old),
+		"XID 119, old driver":                    both(health.Failure, 119, old),
 	}
 }

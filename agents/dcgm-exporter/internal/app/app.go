@@ -86,7 +86,7 @@ func (s *settings) newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, err
 	}
 	source := d.Reader(session, log)
 	cfg := s.exporter(log)
-	cfg.Source, cfg.WatchDriver = source, d.WatchChanges
+	cfg.Source, cfg.WatchDriver, cfg.Incidents = source, d.WatchChanges, d.Incidents(source, log)
 	cfg.Sampler = func(id gpu.UUID, fields []telemetry.Field) exporter.Sampler {
 		return telemetry.New(telemetry.Config{Session: session, GPU: id, Fields: fields})
 	}

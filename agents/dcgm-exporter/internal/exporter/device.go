@@ -35,7 +35,7 @@ type device struct {
 // handleObservation handles a snapshot of the node, or the error that prevented it.
 func (e *Exporter) handleObservation(ctx context.Context, obs observe.Observation[nothing, nothing]) {
 	e.reportTrouble(obs)
-	e.judge(obs)
+	e.judge(ctx, obs)
 	if obs.Node == nil {
 		return
 	}

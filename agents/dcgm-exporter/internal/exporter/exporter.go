@@ -24,6 +24,7 @@ import (
 	"outrigger.dev/pkg/gpu/nvml/telemetry"
 	"outrigger.dev/pkg/gpu/observe"
 	"outrigger.dev/pkg/health"
+	"outrigger.dev/pkg/health/record"
 	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/podresources"
 	"outrigger.dev/pkg/reconcile"
@@ -50,6 +51,8 @@ type Config struct {
 	// WatchLog delivers the errors of GPUs that only the kernel's log has, until ctx ends. It may
 	// be nil.
 	WatchLog func(ctx context.Context, deliver func(kernellog.XID)) error
+	// Incidents shares XIDs with the other agents of the node. It may be nil.
+	Incidents *record.Record
 	// Jobs reads the jobs of a batch system. It may be nil.
 	Jobs func() jobs.Jobs
 	// Processes configures how to find the pods of processes on a shared GPU. If it is nil, the
@@ -155,6 +158,7 @@ func (e *Exporter) Run(ctx context.Context) error {
 	if e.cfg.WatchLog != nil {
 		g.Go(func() error { return e.watchLog(ctx) })
 	}
+	g.Go(func() error { return e.cfg.Incidents.Run(ctx) })
 	g.Go(func() error { return e.loop(ctx) })
 	return g.Wait()
 }
@@ -199,6 +203,7 @@ func (e *Exporter) loop(ctx context.Context) error {
 	defer tick.Stop()
 	pending := false
 	for {
+		e.cfg.Incidents.Save(e.health)
 		select {
 		case <-ctx.Done():
 			return nil

@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"time"
@@ -12,11 +13,12 @@ import (
 )
 
 // judge applies a snapshot of the node to the health of the GPUs.
-func (e *Exporter) judge(obs observe.Observation[nothing, nothing]) {
+func (e *Exporter) judge(ctx context.Context, obs observe.Observation[nothing, nothing]) {
 	switch {
 	case errors.Is(obs.Err, gpu.ErrNoDriver):
 		e.health.DriverGone(obs.Err.Error())
 	case obs.Node != nil:
+		e.cfg.Incidents.Restore(ctx, e.health, obs.Node)
 		e.health.Observe(obs.Node, obs.At)
 	}
 }

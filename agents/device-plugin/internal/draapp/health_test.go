@@ -21,7 +21,8 @@ func TestFaultClasses(t *testing.T) {
 	for name, c := range healthtest.Cases() {
 		t.Run(name, func(t *testing.T) {
 			n := simtest.New(t, "--gpus=2", healthtest.Model)
-			p := startUnconnected(t, n)
+			dir := t.TempDir()
+			p := startUnconnected(t, n, dir)
 			has := func(unhealthy int) {
 				t.Helper()
 				agenttest.Poll(t, fmt.Sprintf("%d unhealthy devices of 2", unhealthy), func() bool {
@@ -44,10 +45,8 @@ func TestFaultClasses(t *testing.T) {
 			}
 			has(unhealthy)
 			p.Stop()
-			if c.Lasting() {
-				p = startUnconnected(t, n)
-				has(unhealthy)
-			}
+			p = startUnconnected(t, n, dir)
+			has(unhealthy)
 		})
 	}
 }
@@ -66,10 +65,9 @@ func devices(metrics string) (good, bad int) {
 	return good, bad
 }
 
-// startUnconnected starts the DRA plugin in a node, without an API server.
-func startUnconnected(t *testing.T, n *simtest.Node) *agenttest.Process {
+// startUnconnected starts the DRA plugin in a node, without an API server. dir is its run root.
+func startUnconnected(t *testing.T, n *simtest.Node, dir string) *agenttest.Process {
 	t.Helper()
-	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
 	assert.NilError(t, os.WriteFile(path("kubeconfig"), []byte(kubeconfig), 0o600))
 	sockets := agenttest.ShortDir(t)

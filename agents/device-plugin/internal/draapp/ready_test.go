@@ -20,7 +20,7 @@ current-context: a
 // Without the API server no claim gets a device, and the log alone would say so.
 func TestReadinessSaysThatTheAPIServerIsAway(t *testing.T) {
 	n := simtest.New(t, "--gpus", "1")
-	p := startUnconnected(t, n)
+	p := startUnconnected(t, n, t.TempDir())
 	p.Said("serving")
 	for _, want := range []string{"register with the kubelet", "changes on the API server are not seen: "} {
 		agenttest.Poll(t, "/readyz to say "+want, func() bool { return strings.Contains(p.Get("/readyz"), want) })

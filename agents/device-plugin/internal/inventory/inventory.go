@@ -24,6 +24,7 @@ import (
 	"outrigger.dev/pkg/gpu/index"
 	"outrigger.dev/pkg/gpu/observe"
 	"outrigger.dev/pkg/health"
+	"outrigger.dev/pkg/health/record"
 	"outrigger.dev/pkg/reconcile"
 	"outrigger.dev/pkg/resource"
 )
@@ -57,7 +58,9 @@ type Config struct {
 	Gate Gate
 	// Pins stores which devices are shared. It is nil for a process that does not share GPUs.
 	Pins *index.Pins
-	Log  *slog.Logger
+	// Incidents shares XIDs with the other agents of the node. It may be nil.
+	Incidents *record.Record
+	Log       *slog.Logger
 }
 
 // Inventory keeps the advertised resources of the node up to date.
@@ -140,6 +143,7 @@ func (v *Inventory) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return v.observer.Run(ctx) })
 	g.Go(func() error { v.receive(ctx); return nil })
+	g.Go(func() error { return v.cfg.Incidents.Run(ctx) })
 	g.Go(func() error { return v.loop.Run(ctx) })
 	return g.Wait()
 }
@@ -151,7 +155,7 @@ func (v *Inventory) receive(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case obs := <-v.observer.Observations():
-			v.enqueue(func() error { return v.handleObservation(obs) })
+			v.enqueue(func() error { return v.handleObservation(ctx, obs) })
 		case ev := <-v.observer.Events():
 			v.enqueue(func() error { v.handleEvent(ev); return nil })
 		case err := <-v.observer.Hangs():
@@ -179,6 +183,7 @@ func (v *Inventory) step(context.Context) (reconcile.Result, error) {
 			return reconcile.Result{}, reconcile.Fatal(err)
 		}
 	}
+	v.cfg.Incidents.Save(v.health)
 	err := v.publish()
 	return reconcile.Result{After: v.refresh()}, err
 }
@@ -207,12 +212,15 @@ func (v *Inventory) refresh() time.Duration {
 	return 0
 }
 
-func (v *Inventory) handleObservation(obs observe.Observation[config.Config, Prepared]) error {
+func (v *Inventory) handleObservation(ctx context.Context, obs observe.Observation[config.Config, Prepared]) error {
 	if obs.Err != nil && v.cfg.Config.FailOnInitError && v.state.Node == nil {
 		return fmt.Errorf("%w (fail-on-init-error is set)", obs.Err)
 	}
 	before := v.state.Trouble
 	v.state.Trouble, v.kind = obs.Err, kindOf(obs.Err, obs.Node != nil)
+	if obs.Node != nil {
+		v.cfg.Incidents.Restore(ctx, v.health, obs.Node)
+	}
 	switch {
 	case errors.Is(obs.Err, gpu.ErrNoDriver):
 		v.health.DriverGone(obs.Err.Error())

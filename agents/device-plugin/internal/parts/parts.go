@@ -70,6 +70,7 @@ func New(cfg Config) *Base {
 		}}
 		part.Collectors = []prometheus.Collector{cfg.Recorder}
 	}
+	cfg.Config.Incidents = cfg.Driver.Incidents(cfg.Source, cfg.Log)
 	b.Inventory = inventory.New(cfg.Config)
 	part.Run, part.Reload = b.Inventory.Run, b.Inventory.Reload
 	b.Parts = append([]agent.Part{part}, b.Parts...)

@@ -94,6 +94,7 @@ func (s *settings) newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, err
 		WatchFacts:  s.driver.Contract.Watch,
 		WatchNode:   s.watchNode(),
 		Chain:       s.chain,
+		Incidents:   s.driver.Incidents(src, log),
 		Publish:     out.set,
 		Recorder:    recorder,
 		Log:         log,

@@ -21,6 +21,7 @@ import (
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/observe"
 	"outrigger.dev/pkg/health"
+	"outrigger.dev/pkg/health/record"
 	"outrigger.dev/pkg/nodestate"
 	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/pci"
@@ -63,6 +64,8 @@ type Config struct {
 	// Chain has the links that must hold for the GPUs to be ready. If it is empty, no condition is
 	// published.
 	Chain []ready.Link
+	// Incidents shares XIDs with the other agents of the node. It may be nil.
+	Incidents *record.Record
 	// Publish sets the desired state. It must not block.
 	Publish func(nodestate.Desired)
 	// Recorder records the desired state and config changes. It must not block.
@@ -188,6 +191,7 @@ func (d *Discovery) Run(ctx context.Context) error {
 	if d.asksNode() {
 		g.Go(func() error { return d.cfg.WatchNode(ctx, d.nodes.Put) })
 	}
+	g.Go(func() error { return d.cfg.Incidents.Run(ctx) })
 	g.Go(func() error { return d.loop(ctx) })
 	return g.Wait()
 }
@@ -204,6 +208,7 @@ func (d *Discovery) loop(ctx context.Context) error {
 	recheck.Stop()
 	defer recheck.Stop()
 	for {
+		d.cfg.Incidents.Save(d.health)
 		if at, ok := d.health.Next(); ok && !at.Equal(d.rechecked) {
 			recheck.Reset(time.Until(at))
 		} else {
@@ -213,7 +218,7 @@ func (d *Discovery) loop(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case obs := <-d.observer.Observations():
-			if err := d.handleObservation(obs); err != nil {
+			if err := d.handleObservation(ctx, obs); err != nil {
 				return err
 			}
 		case ev := <-d.observer.Events():
@@ -244,7 +249,7 @@ func (d *Discovery) loop(ctx context.Context) error {
 	}
 }
 
-func (d *Discovery) handleObservation(obs observe.Observation[nothing, nothing]) error {
+func (d *Discovery) handleObservation(ctx context.Context, obs observe.Observation[nothing, nothing]) error {
 	if obs.Err != nil && d.cfg.Config.FailOnInitError && !d.refreshed {
 		return fmt.Errorf("%w (fail-on-init-error is set)", obs.Err)
 	}
@@ -254,6 +259,7 @@ func (d *Discovery) handleObservation(obs observe.Observation[nothing, nothing])
 		d.health.DriverGone(obs.Err.Error())
 	case obs.Node != nil:
 		d.record(obs.Node)
+		d.cfg.Incidents.Restore(ctx, d.health, obs.Node)
 		d.health.Observe(obs.Node, obs.At)
 	}
 	switch changed := d.trouble.Set(obs.Err); {
