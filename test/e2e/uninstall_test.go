@@ -11,7 +11,7 @@ import (
 
 // hostFiles lists what agents may leave on a node, but for their lock files, which go with the
 // next boot.
-const hostFiles = "find /run/nvidia /var/run/cdi /usr/local/nvidia /var/lib/nvidia-container-toolkit '(' -type f -o -type l ')' ! -path '/run/nvidia/leases/*' ! -name gpu-index 2>/dev/null | sort; " + toolkitFiles
+const hostFiles = "find /run/nvidia /var/run/cdi /usr/local/nvidia /var/lib/nvidia-container-toolkit '(' -type f -o -type l ')' ! -path '/run/nvidia/leases/*' ! -name gpu-index ! -name gpu-incidents 2>/dev/null | sort; " + toolkitFiles
 
 // TestAgentsCleanUpTheirNode deletes the DaemonSets of all agents, as the orchestrator does,
 // and compares the node with what it was before.
