@@ -45,6 +45,10 @@ type Record struct {
 	restored bool
 	loaded   []health.Incident
 
+	// measured has the energy counters of an XID that is not written yet, so that an attempt to write it again
+	// calls no driver. A counter that cannot be read is nil. The goroutine of Run owns it.
+	measured map[gpu.UUID]*uint64
+
 	mu sync.Mutex
 	// now has the incidents of the Machine.
 	now   []health.Incident
@@ -138,7 +142,7 @@ func (r *Record) step(ctx context.Context) (reconcile.Result, error) {
 	clock := newClock()
 	gpus, changed := r.parse(r.cfg.Contract.Read(contract.GPUIncidents), clock).apply(c, nil)
 	if changed {
-		energy := r.energy(ctx, gpus)
+		energy := r.measure(ctx, gpus)
 		err := r.cfg.Contract.Update(contract.GPUIncidents, r.cfg.Writer, func(f contract.Fact) (*contract.Record, error) {
 			t := r.parse(f, clock)
 			if _, changed := t.apply(c, energy); !changed {
@@ -150,6 +154,7 @@ func (r *Record) step(ctx context.Context) (reconcile.Result, error) {
 			return reconcile.Result{}, err
 		}
 	}
+	r.measured = nil
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.known.record(c)
@@ -175,6 +180,28 @@ func (r *Record) parse(f contract.Fact, c clock) table {
 	}
 	r.warned = text
 	return t
+}
+
+// measure returns the energy counters of GPUs. It reads each counter once until the XIDs are written.
+func (r *Record) measure(ctx context.Context, gpus []gpu.UUID) map[gpu.UUID]uint64 {
+	if r.measured == nil {
+		r.measured = map[gpu.UUID]*uint64{}
+	}
+	missing := slices.DeleteFunc(slices.Clone(gpus), func(id gpu.UUID) bool { _, has := r.measured[id]; return has })
+	energy := r.energy(ctx, missing)
+	for _, id := range missing {
+		r.measured[id] = nil
+		if mJ, read := energy[id]; read {
+			r.measured[id] = &mJ
+		}
+	}
+	out := map[gpu.UUID]uint64{}
+	for id, mJ := range r.measured {
+		if mJ != nil {
+			out[id] = *mJ
+		}
+	}
+	return out
 }
 
 // energy reads the energy counters of GPUs. It leaves out counters that cannot be read.

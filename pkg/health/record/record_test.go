@@ -2,13 +2,9 @@ package record_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,110 +12,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/health"
 	"outrigger.dev/pkg/health/record"
 )
-
-// meter is the energy counters of a node. An agent reads nothing else through it.
-type meter struct {
-	gpu.Source
-	mJ    map[gpu.UUID]uint64
-	reads int
-}
-
-func (m *meter) Energy(_ context.Context, id gpu.UUID) (uint64, error) {
-	m.reads++
-	mJ, has := m.mJ[id]
-	if !has {
-		return 0, errors.New("not supported")
-	}
-	return mJ, nil
-}
-
-// host is a node with its run root.
-type host struct {
-	t     *testing.T
-	dir   contract.Dir
-	meter *meter
-	node  *gpu.Node
-}
-
-func newHost(t *testing.T) *host {
-	t.Helper()
-	root := t.TempDir()
-	boot := filepath.Join(root, "boot_id")
-	write(t, boot, "boot-1\n")
-	if err := os.Mkdir(filepath.Join(root, "run"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return &host{
-		t: t, dir: contract.Dir{Root: filepath.Join(root, "run"), BootIDFile: boot}, meter: &meter{mJ: map[gpu.UUID]uint64{}},
-		node: &gpu.Node{GPUs: []gpu.GPU{{UUID: "GPU-0"}, {Index: 1, UUID: "GPU-1"}}},
-	}
-}
-
-func write(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil { //nolint:gosec // no secret
-		t.Fatal(err)
-	}
-}
-
-// agent is one agent of the host, without its goroutines: sync does what they do.
-type agent struct {
-	h   *host
-	m   *health.Machine
-	r   *record.Record
-	log *strings.Builder
-}
-
-// start starts an agent, which takes a snapshot.
-func (h *host) start() *agent {
-	h.t.Helper()
-	rules, _ := health.ParseRules("", "")
-	a := &agent{h: h, m: health.New(rules), log: &strings.Builder{}}
-	a.r = record.New(record.Config{
-		Contract: h.dir, Source: h.meter, Writer: "agent", Log: slog.New(slog.NewTextHandler(a.log, nil)),
-	})
-	a.observe()
-	return a
-}
-
-func (a *agent) observe() {
-	a.h.t.Helper()
-	a.r.Restore(a.h.t.Context(), a.m, a.h.node)
-	a.m.Observe(a.h.node, time.Now())
-	a.sync()
-}
-
-// sync writes the incidents of the agent. Run writes once more after its context has ended.
-func (a *agent) sync() {
-	a.h.t.Helper()
-	a.r.Save(a.m)
-	if _, err := record.Step(a.h.t.Context(), a.r); err != nil && !errors.Is(err, contract.ErrNoRunRoot) {
-		a.h.t.Error(err)
-	}
-}
-
-func (a *agent) xid(id gpu.UUID, code uint64, at time.Time) {
-	a.h.t.Helper()
-	ev := gpu.GPUEvent(gpu.EventXID, id)
-	ev.XID = code
-	a.m.Apply(ev, at)
-	a.sync()
-}
-
-func (a *agent) healthy(id gpu.UUID) bool { return a.m.View().Of(id).Healthy }
-
-// file returns the lines of the file, and the time of the last write.
-func (h *host) file() (map[string]string, time.Time) {
-	f := h.dir.Read(contract.GPUIncidents)
-	return f.Values, f.Stamp.Time
-}
-
-func (h *host) path() string { return h.dir.Path(contract.GPUIncidents) }
 
 func TestAgentsShareXIDs(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -306,85 +202,6 @@ func TestStormOfXIDs(t *testing.T) {
 	}
 	if _, at := h.file(); !at.Equal(last) || h.meter.reads != 2 {
 		t.Error("an agent writes or reads the energy although nothing has changed")
-	}
-}
-
-func TestHostileFiles(t *testing.T) {
-	stamp := "OUTRIGGER_WRITER=x\nOUTRIGGER_BOOT_ID=boot-1\nOUTRIGGER_TIME=2026-01-01T00:00:00Z\n"
-	var many, old strings.Builder
-	for i := range 500 {
-		fmt.Fprintf(&many, "XID_95_ALL_ALL_GPU_%d=last:1\n", 100+i)
-		fmt.Fprintf(&old, "XID_%d_ALL_ALL_GPU_0=last:1\n", 1000+i)
-	}
-	for name, tc := range map[string]struct {
-		text    string
-		healthy bool
-		warns   bool
-	}{
-		"a good line":                 {stamp + "XID_95_ALL_ALL_GPU_0=last:1,first:1", false, false},
-		"a field of a later release":  {stamp + "XID_95_ALL_ALL_GPU_0=last:1,color:red\nOTHER=1", false, false},
-		"a time in the future":        {stamp + "XID_95_ALL_ALL_GPU_0=last:99999999999999,first:18446744073709551615", false, false},
-		"no stamp":                    {"XID_95_ALL_ALL_GPU_0=last:1", true, false},
-		"no time":                     {stamp + "XID_95_ALL_ALL_GPU_0=away", true, true},
-		"no number":                   {stamp + "XID_x_ALL_ALL_GPU_0=last:1", true, true},
-		"a number that is too large":  {stamp + "XID_99999999999999999999_ALL_ALL_GPU_0=last:1", true, true},
-		"no GPU":                      {stamp + "XID_95_ALL_ALL_=last:1", true, true},
-		"no instance":                 {stamp + "XID_95_GPU_0=last:1", true, true},
-		"an instance too large":       {stamp + "XID_95_4294967296_ALL_GPU_0=last:1", true, true},
-		"half an instance":            {stamp + "XID_95_ALL_1_GPU_0=last:1", true, true},
-		"a bad counter":               {stamp + "XID_95_ALL_ALL_GPU_0=last:1,energy:-5", true, true},
-		"a bad device":                {stamp + "XID_95_ALL_ALL_GPU_0=last:1,device:a/b", true, true},
-		"no lines":                    {"\x00\x01", true, true},
-		"too many XIDs":               {stamp + many.String(), true, true},
-		"too many XIDs that are over": {stamp + old.String(), true, true},
-		"too many bytes":              {stamp + strings.Repeat("#", 70<<10), true, true},
-		"empty":                       {"", true, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := newHost(t)
-			if err := os.MkdirAll(filepath.Dir(h.path()), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			write(t, h.path(), tc.text)
-			a := h.start()
-			if got := a.healthy("GPU-0"); got != tc.healthy {
-				t.Errorf("GPU-0 is healthy: %v, want %v", got, tc.healthy)
-			}
-			for range 3 {
-				a.observe()
-			}
-			if n := strings.Count(a.log.String(), "level=WARN"); n > 1 || n > 0 != tc.warns {
-				t.Errorf("%d warnings:\n%s", n, a.log)
-			}
-			a.xid("GPU-1", 95, time.Now())
-			if b := h.start(); b.healthy("GPU-1") != (name == "too many XIDs") {
-				t.Errorf("the agent did not share an XID after it found the file")
-			}
-		})
-	}
-}
-
-// Without a run root, an agent knows what it observes.
-func TestNoRunRoot(t *testing.T) {
-	for name, root := range map[string]string{"empty": "", "missing": "/nonexistent/run"} {
-		t.Run(name, func(t *testing.T) {
-			h := newHost(t)
-			h.dir.Root = root
-			a := h.start()
-			a.xid("GPU-0", 95, time.Now())
-			if a.healthy("GPU-0") {
-				t.Error("xid 95 does not count")
-			}
-			if strings.Contains(a.log.String(), "WARN") {
-				t.Errorf("warnings:\n%s", a.log)
-			}
-		})
-	}
-	var none *record.Record
-	none.Save(nil)
-	none.Restore(t.Context(), nil, nil)
-	if err := none.Run(t.Context()); err != nil {
-		t.Error(err)
 	}
 }
 
