@@ -2,10 +2,12 @@ package main
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
 
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/gpu/simtest"
 	"outrigger.dev/pkg/health"
 	"outrigger.dev/pkg/health/healthtest"
@@ -35,6 +37,20 @@ func TestFaultClasses(t *testing.T) {
 			p.Said("ready: devices are registered and listed") // the list of the first process is the same
 			p.wait(2-unhealthy, unhealthy)
 		})
+	}
+}
+
+// The command explain has the verdict of the plugin, also after an XID.
+func TestExplainKnowsXIDs(t *testing.T) {
+	n := simtest.New(t, "--gpus=2", healthtest.Model)
+	p := start(t, n)
+	p.wait(2, 0)
+	n.Run("xid", "0", "119")
+	p.wait(1, 1)
+	p.Stop()
+	out, err := agenttest.Command(t, n, "explain", "--run-root", p.path("run")).Output()
+	if err != nil || !strings.Contains(string(out), "xid 119") {
+		t.Errorf("explain: %v\n%s", err, out)
 	}
 }
 

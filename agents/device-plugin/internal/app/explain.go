@@ -56,9 +56,12 @@ func (s *settings) explain(c *cli.Context, file, output string) error {
 	if err != nil {
 		return err
 	}
-	// As after a start, health depends only on the snapshot.
+	// As after a start, health depends on the snapshot and, on this node, on the XIDs that the agents share.
 	m := health.New(s.rules(s.live.Config, log))
-	m.Observe(node, time.Time{})
+	if file == "" {
+		s.driver.Incidents(nil, log).Restore(c.Context, m, node)
+	}
+	m.Observe(node, time.Now())
 	out := newExplanation(resource.Derive(node, m.View(), s.live.Config))
 	out.Notes = append(slices.Clone(s.live.Config.Warnings), out.Notes...)
 	if output == outputJSON {
