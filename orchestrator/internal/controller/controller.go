@@ -150,7 +150,7 @@ func (c *Controller) once(ctx context.Context) (reconcile.Result, error) {
 	}
 	policy.Refused = cmp.Or(policy.Refused, c.rendered.refused)
 	refs := append(render.Inventory(c.rendered.stages), policy.Status.Inventory...)
-	if err := c.cfg.Observer.Follow(ctx, refs, model.NodeLabels(c.rendered.stages)); err != nil {
+	if err := c.cfg.Observer.Follow(ctx, refs); err != nil {
 		return reconcile.Result{}, err
 	}
 	if err := c.cfg.Observer.Listed(); err != nil {

@@ -5,8 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -89,37 +87,4 @@ func (c Check) PodSpec() (corev1.PodSpec, error) {
 		return corev1.PodSpec{}, fmt.Errorf("read PodTemplate %s: %w: correct the values of the chart validator", c.Name, err)
 	}
 	return template.Template.Spec, nil
-}
-
-// NodeLabels returns the labels that pools and validations use to select nodes.
-func NodeLabels(stages []Stage) []string {
-	labels := map[string]bool{}
-	for _, s := range stages {
-		for label := range s.NodeSelector {
-			labels[label] = true
-		}
-		for _, check := range s.Validations {
-			spec, err := check.PodSpec()
-			if err != nil {
-				continue // the status of the validation reports the error
-			}
-			for label := range spec.NodeSelector {
-				labels[label] = true
-			}
-			for _, term := range terms(spec.Affinity) {
-				for _, e := range term.MatchExpressions {
-					labels[e.Key] = true
-				}
-			}
-		}
-	}
-	return slices.Sorted(maps.Keys(labels))
-}
-
-// terms returns the required node selector terms. A node has to match one of them.
-func terms(a *corev1.Affinity) []corev1.NodeSelectorTerm {
-	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
-		return nil
-	}
-	return a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unique"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -21,58 +22,17 @@ const maxMessage = 512
 // gpuReady is the condition that feature discovery writes.
 const gpuReady = "GPUReady"
 
-// isRelevantLabel reports whether a pass reads the label.
-func isRelevantLabel(label string) bool {
-	for _, prefix := range []string{"nvidia.com/", "feature.node.kubernetes.io/pci-", "outrigger.dev/"} {
-		if strings.HasPrefix(label, prefix) {
-			return true
-		}
-	}
-	return false
-}
+// maxWord is the maximum length of a reason, in bytes.
+const maxWord = 128
 
-// interned stores a text only once, even if many nodes and pods have it. It is cleared when it
-// becomes large, because the number of texts is not bounded.
-type interned map[string]string
+// shared returns a text that shares its memory with equal texts, because many nodes and pods have the same.
+func shared(s string) string { return unique.Make(s).Value() }
 
-const (
-	maxInterned = 20_000
-	// maxWord is the maximum length of a reason, in bytes.
-	maxWord = 128
-)
-
-func (i interned) intern(s string) string {
-	if known, ok := i[s]; ok {
-		return known
-	}
-	if len(i) >= maxInterned {
-		clear(i)
-	}
-	s = strings.Clone(s)
-	i[s] = s
-	return s
-}
-
-// node returns the compact form of a Node. It returns false if the Node has no relevant label.
-func (o *Observer) node(object metav1.Object) (model.Node, bool) {
-	in, ok := object.(*corev1.Node)
-	if !ok {
-		return model.Node{}, false
-	}
-	o.texts.Lock()
-	defer o.texts.Unlock()
-	n := model.Node{Name: strings.Clone(in.Name), Since: in.CreationTimestamp.UTC()}
+// newNode returns the compact form of a Node.
+func newNode(in *corev1.Node) *model.Node {
+	n := &model.Node{Name: in.Name, Labels: make(map[string]string, len(in.Labels)), Since: in.CreationTimestamp.UTC()}
 	for label, value := range in.Labels {
-		if !isRelevantLabel(label) && !slices.Contains(o.labels, label) {
-			continue
-		}
-		if n.Labels == nil {
-			n.Labels = map[string]string{}
-		}
-		n.Labels[o.interned.intern(label)] = o.interned.intern(value)
-	}
-	if n.Labels == nil {
-		return n, false
+		n.Labels[shared(label)] = shared(value)
 	}
 	ready, since := false, n.Since
 	for _, c := range in.Status.Conditions {
@@ -80,7 +40,7 @@ func (o *Observer) node(object metav1.Object) (model.Node, bool) {
 			ready, since = c.Status == corev1.ConditionTrue, c.LastTransitionTime.UTC()
 		}
 		if c.Type == gpuReady {
-			n.GPUReady, n.Reason, n.Message = o.interned.intern(string(c.Status)), o.interned.intern(text.Cut(c.Reason, maxWord)), o.interned.intern(text.Cut(c.Message, maxMessage))
+			n.GPUReady, n.Reason, n.Message = shared(string(c.Status)), shared(text.Cut(c.Reason, maxWord)), shared(text.Cut(c.Message, maxMessage))
 			n.Since = c.LastTransitionTime.UTC()
 		}
 	}
@@ -88,12 +48,12 @@ func (o *Observer) node(object metav1.Object) (model.Node, bool) {
 	if n.NotReady {
 		n.Since = since
 	}
-	n.Allocatable, n.Capacity = o.resources(in.Status.Allocatable), o.resources(in.Status.Capacity)
-	return n, true
+	n.Allocatable, n.Capacity = resources(in.Status.Allocatable), resources(in.Status.Capacity)
+	return n
 }
 
-// resources returns the resources nvidia.com/* of a list, or nil. The caller holds the mutex texts.
-func (o *Observer) resources(list corev1.ResourceList) map[string]int64 {
+// resources returns the resources nvidia.com/* of a list, or nil.
+func resources(list corev1.ResourceList) map[string]int64 {
 	var out map[string]int64
 	for name, quantity := range list {
 		if !strings.HasPrefix(string(name), "nvidia.com/") {
@@ -102,7 +62,7 @@ func (o *Observer) resources(list corev1.ResourceList) map[string]int64 {
 		if out == nil {
 			out = map[string]int64{}
 		}
-		out[o.interned.intern(string(name))] = quantity.Value()
+		out[shared(string(name))] = quantity.Value()
 	}
 	return out
 }
@@ -118,32 +78,25 @@ func carryShort(before, now *model.Node) {
 	}
 }
 
-// pod returns the compact form of a Pod. It returns false for pods of a DaemonSet that have been ready
-// for longer than model.RestartTime without a crash loop, and for pods without a DaemonSet that do not
-// belong to a validation.
-func (o *Observer) pod(object metav1.Object) (model.Pod, bool) {
-	in, ok := object.(*corev1.Pod)
-	if !ok {
-		return model.Pod{}, false
-	}
+// newPod returns the compact form of a Pod. It returns nil for pods of a DaemonSet that have been ready for longer than
+// model.RestartTime without a crash loop, and for pods without a DaemonSet that do not belong to a validation.
+func newPod(in *corev1.Pod) *model.Pod {
 	validates := in.Labels[validation.LabelCheck]
 	owner := metav1.GetControllerOf(in)
 	ready := podCondition(in, corev1.PodReady)
 	isReady := ready != nil && ready.Status == corev1.ConditionTrue && in.DeletionTimestamp == nil
 	loop, lastWords := crashLoop(in)
 	if validates == "" && (isReady && loop.IsZero() && time.Since(ready.LastTransitionTime.Time) > model.RestartTime || owner == nil || owner.Kind != "DaemonSet") {
-		return model.Pod{}, false
+		return nil
 	}
-	o.texts.Lock()
-	defer o.texts.Unlock()
-	p := model.Pod{
-		Namespace: o.interned.intern(in.Namespace), Name: strings.Clone(in.Name), Node: o.interned.intern(in.Spec.NodeName), Owner: o.interned.intern(validates),
-		Revision: o.interned.intern(in.Labels[validation.LabelRevision]), Phase: o.interned.intern(string(in.Status.Phase)), Since: in.CreationTimestamp.UTC(),
+	p := &model.Pod{
+		Namespace: shared(in.Namespace), Name: in.Name, Node: shared(in.Spec.NodeName), Owner: shared(validates),
+		Revision: shared(in.Labels[validation.LabelRevision]), Phase: shared(string(in.Status.Phase)), Since: in.CreationTimestamp.UTC(),
 		Deleting: in.DeletionTimestamp != nil,
 	}
 	reason, message := notReadyReason(in)
 	if validates == "" {
-		p.Owner, p.Ready, p.Loops = o.interned.intern(owner.Name), isReady, loop
+		p.Owner, p.Ready, p.Loops = shared(owner.Name), isReady, loop
 		if ready != nil && ready.LastTransitionTime.After(p.Since) {
 			p.Since = ready.LastTransitionTime.UTC()
 		}
@@ -154,13 +107,8 @@ func (o *Observer) pod(object metav1.Object) (model.Pod, bool) {
 			message = cmp.Or(lastWords, message)
 		}
 	}
-	p.Reason, p.Message = o.interned.intern(text.Cut(reason, maxWord)), text.Cut(strings.TrimSpace(message), maxMessage)
-	if len(p.Message) > maxWord {
-		p.Message = strings.Clone(p.Message) // a long message names the pod, so no other pod has the same
-	} else {
-		p.Message = o.interned.intern(p.Message)
-	}
-	return p, true
+	p.Reason, p.Message = shared(text.Cut(reason, maxWord)), shared(text.Cut(strings.TrimSpace(message), maxMessage))
+	return p
 }
 
 func podCondition(p *corev1.Pod, of corev1.PodConditionType) *corev1.PodCondition {

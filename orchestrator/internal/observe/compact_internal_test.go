@@ -17,7 +17,7 @@ var created = metav1.NewTime(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
 // readied is a moment ago.
 var readied = metav1.Now()
 
-func newPod(change func(*corev1.Pod)) *corev1.Pod {
+func testPod(change func(*corev1.Pod)) *corev1.Pod {
 	yes := true
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "agents", Name: "p", CreationTimestamp: created,
@@ -151,16 +151,16 @@ func TestPod(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, keep := New(nil, nil).pod(newPod(c.change))
-			if keep == c.drop {
-				t.Fatalf("kept: %t", keep)
+			got := newPod(testPod(c.change))
+			if kept := got != nil; kept == c.drop {
+				t.Fatalf("kept: %t", kept)
 			}
 			want := kept
 			if c.drop {
 				return
 			}
 			c.want(&want)
-			if diff := cmp.Diff(want, got); diff != "" {
+			if diff := cmp.Diff(&want, got); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -177,20 +177,13 @@ func TestNode(t *testing.T) {
 	}
 	in.Status.Capacity = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("9")}
 	in.Status.Allocatable = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8"), "cpu": resource.MustParse("2")}
-	o := New(nil, nil)
-	o.labels = []string{"pool"}
-	got, keep := o.node(in)
-	want := model.Node{
-		Name: "n1", Labels: map[string]string{"nvidia.com/gpu.present": "true", "pool": "a"}, Schedulable: true,
+	want := &model.Node{
+		Name: "n1", Labels: in.Labels, Schedulable: true,
 		GPUReady: "False", Reason: "DriverMissing", Message: "no driver", Since: created.UTC(), Allocatable: map[string]int64{"nvidia.com/gpu": 8},
 		Capacity: map[string]int64{"nvidia.com/gpu": 9},
 	}
-	if diff := cmp.Diff(want, got); !keep || diff != "" {
-		t.Errorf("kept: %t, %s", keep, diff)
-	}
-	in.Labels = map[string]string{"kubernetes.io/hostname": "n1"}
-	if _, keep := o.node(in); keep {
-		t.Error("a node without a label that matters is kept")
+	if diff := cmp.Diff(want, newNode(in)); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -31,29 +30,20 @@ func (o *Observer) FollowPolicies(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	policies := newTable(o, gvr.Resource, func(in metav1.Object) (model.Policy, bool) {
-		policy, ok := in.(*unstructured.Unstructured)
-		if !ok {
-			return model.Policy{}, false
-		}
-		return PolicyOf(policy), true
-	}, equal[model.Policy])
-	o.mu.Lock()
-	o.policies = policies
-	o.lists[gvr.Resource] = []list{policies}
-	o.mu.Unlock()
+	o.policies = newTable(o, gvr.Resource, func(in *unstructured.Unstructured) *model.Policy {
+		p := PolicyOf(in)
+		return &p
+	})
 	from := o.client.Dynamic.Resource(gvr)
-	watchInto(ctx, policies, from.List, from.Watch)
+	watchInto(ctx, o, o.policies, gvr.Resource, from.List, from.Watch)
 	return nil
 }
 
 // Policies returns all ClusterPolicies, the oldest first.
 func (o *Observer) Policies() []model.Policy {
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	var all []model.Policy
-	for _, p := range o.policies.rows {
-		all = append(all, *p)
+	for _, r := range o.policies.rows() {
+		all = append(all, *r.value)
 	}
 	slices.SortFunc(all, func(a, b model.Policy) int {
 		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.UID, b.UID))

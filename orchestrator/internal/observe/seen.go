@@ -1,8 +1,6 @@
 package observe
 
 import (
-	"strings"
-
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -14,19 +12,17 @@ import (
 // seen is the compact form of an object that may belong to the orchestrator.
 type seen struct {
 	model.Seen
-	// version is the resourceVersion, and fingerprint identifies the applied fields.
-	version, fingerprint uint64
+	// fingerprint identifies the applied fields.
+	fingerprint uint64
 	// daemonSet is the status of a DaemonSet.
 	daemonSet model.DaemonSet
 }
 
-func newSeen(p scope, o metav1.Object) seen {
-	s := seen{version: cluster.Version(o), fingerprint: cluster.Fingerprint(o), Seen: model.Seen{
-		Ref: model.Ref{
-			APIVersion: p.kind.GroupVersion().String(), Kind: p.kind.Kind,
-			Namespace: strings.Clone(o.GetNamespace()), Name: strings.Clone(o.GetName()),
-		},
-		UID: o.GetUID(), Ours: cluster.Ours(o), Owner: strings.Clone(cluster.Changer(o)), Deleting: o.GetDeletionTimestamp() != nil,
+// newSeen returns the compact form of an object. kind has its API version and kind.
+func newSeen(kind model.Ref, o metav1.Object) *seen {
+	s := &seen{fingerprint: cluster.Fingerprint(o), Seen: model.Seen{
+		Ref: model.Ref{APIVersion: kind.APIVersion, Kind: kind.Kind, Namespace: o.GetNamespace(), Name: o.GetName()},
+		UID: o.GetUID(), Ours: cluster.Ours(o), Owner: cluster.Changer(o), Deleting: o.GetDeletionTimestamp() != nil,
 	}}
 	if ds, ok := o.(*appsv1.DaemonSet); ok {
 		s.daemonSet = newDaemonSet(ds)
@@ -34,54 +30,51 @@ func newSeen(p scope, o metav1.Object) seen {
 	return s
 }
 
-func sameSeen(a, b seen) bool {
-	return a.Seen == b.Seen && a.fingerprint == b.fingerprint && a.daemonSet == b.daemonSet
-}
-
-// record is an applied object as the API server returned it, and its hash.
+// record is an applied object as the API server returned it, its version, and its hash.
 type record struct {
 	seen
-	hash string
+	version uint64
 }
 
 // Applied records the API server's response to the apply of an object with this hash.
 func (o *Observer) Applied(object *unstructured.Unstructured, hash string) {
-	r := record{hash: hash, seen: newSeen(scope{kind: object.GroupVersionKind()}, object)}
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	r := record{seen: *newSeen(model.RefOf(object), object), version: cluster.Version(object)}
+	r.Applied = hash
 	o.applied[r.Ref] = r
 }
 
-// forget drops the record of a deleted object, unless the object was applied again since. The
-// caller holds mu.
-func (o *Observer) forget(s seen, at string) {
-	gone := cluster.Version(&metav1.ObjectMeta{ResourceVersion: at})
-	if r, ok := o.applied[s.Ref]; ok && r.version <= gone {
-		delete(o.applied, s.Ref)
-	}
-}
-
-// seen returns all observed objects. For an object whose last apply was not observed yet, it
-// returns the API server's response. The caller holds mu.
-func (o *Observer) seen() map[model.Ref]model.Seen {
-	all := map[model.Ref]model.Seen{}
-	for _, t := range o.objects {
-		for _, row := range t.rows {
-			s := *row
-			if r, ok := o.applied[s.Ref]; ok {
-				if s.version < r.version {
-					s = r.seen
+// addObjects adds the observed objects, and the status of DaemonSets, to a state. For an object whose last apply was not
+// observed yet, it adds the API server's response.
+func (o *Observer) addObjects(s *model.State) {
+	observed := map[model.Ref]uint64{}
+	for scope, t := range o.objects {
+		// The rows are at least as new as this version, because it is read first.
+		observed[scope] = cluster.Version(&metav1.ObjectMeta{ResourceVersion: t.LastStoreSyncResourceVersion()})
+		for _, row := range t.rows() {
+			now, version := *row.value, cluster.Version(row)
+			r, applied := o.applied[now.Ref]
+			if applied {
+				if version < r.version {
+					now = r.seen
 				}
-				s.Applied, s.Drifted = r.hash, s.fingerprint != r.fingerprint
+				now.Applied, now.Drifted = r.Applied, now.fingerprint != r.fingerprint
 			}
-			all[s.Ref] = s.Seen
+			s.Objects[now.Ref] = now.Seen
+			if isDaemonSets(scope) {
+				ds := row.value.daemonSet
+				// A DaemonSet that was observed before the last apply is not current.
+				ds.Current = ds.Current && version >= r.version
+				s.DaemonSets[now.Ref] = &ds
+			}
 		}
 	}
 	for ref, r := range o.applied {
-		if _, ok := all[ref]; !ok {
-			r.Applied = r.hash
-			all[ref] = r.seen.Seen
+		switch _, known := s.Objects[ref]; {
+		case known:
+		case r.Ours && r.version <= observed[scopeOf(ref)]:
+			delete(o.applied, ref) // the object was deleted after the apply
+		default:
+			s.Objects[ref] = r.Seen
 		}
 	}
-	return all
 }

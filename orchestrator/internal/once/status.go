@@ -18,7 +18,7 @@ func Status(ctx context.Context, store Store, rec Record, log *slog.Logger) (mod
 	o := observe.New(store.Client, log)
 	defer o.Wait()
 	defer cancel()
-	if err := o.Follow(ctx, rec.Status.Inventory, nil); err != nil {
+	if err := o.Follow(ctx, rec.Status.Inventory); err != nil {
 		return model.Status{}, err
 	}
 	for err := o.Listed(); err != nil; err = o.Listed() {
