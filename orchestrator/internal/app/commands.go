@@ -10,11 +10,10 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"outrigger.dev/orchestrator/internal/cluster"
+	"outrigger.dev/orchestrator/internal/definition"
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/observe"
 	"outrigger.dev/orchestrator/internal/once"
@@ -35,6 +34,9 @@ const statusTimeout = time.Minute
 // deleteTimeout is the default time limit for the agents' cleanup.
 const deleteTimeout = 5 * time.Minute
 
+// definitionTimeout is the default time limit of a change of the CRD.
+const definitionTimeout = 2 * time.Minute
+
 func (s *settings) commands() []*cli.Command {
 	return []*cli.Command{{
 		Name: "run", Usage: "keep the cluster in the state of its ClusterPolicy; this is the default",
@@ -44,7 +46,7 @@ func (s *settings) commands() []*cli.Command {
 			Name: "kube-version", EnvVars: []string{"KUBE_VERSION"}, Value: renderVersion, Destination: &s.kubernetes, Usage: "`VERSION` of Kubernetes to render for",
 		}},
 	}, {
-		Name: "apply", Usage: "apply the objects that the values describe to the cluster, and record them in the ConfigMap " + once.Name, Action: s.applyCommand,
+		Name: "apply", Usage: "apply the objects that the values describe to the cluster, and record them in the ConfigMap " + once.Name, Action: s.inCluster(s.applyCommand),
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "dry-run", EnvVars: []string{"DRY_RUN"}, Destination: &s.dryRun, Usage: "print what would change, and change nothing"},
 			&cli.BoolFlag{Name: "wait", EnvVars: []string{"WAIT"}, Destination: &s.wait, Usage: "apply stage by stage, and wait until each stage is ready and validated"},
@@ -53,24 +55,41 @@ func (s *settings) commands() []*cli.Command {
 			&cli.BoolFlag{Name: "prune", EnvVars: []string{"PRUNE"}, Value: true, Destination: &s.prune, Usage: "delete applied objects that the values no longer describe"},
 		},
 	}, {
-		Name: "status", Usage: "print the stages, the numbers of nodes, and problems with their fixes", Action: s.statusCommand,
+		Name: "status", Usage: "print the stages, the numbers of nodes, and problems with their fixes", Action: s.inCluster(s.statusCommand),
 	}, {
-		Name: "delete", Usage: "delete the ClusterPolicies and all applied objects, and wait until the agents have cleaned up their nodes", Action: s.deleteCommand,
+		Name: "delete", Usage: "delete the ClusterPolicies and all applied objects, and wait until the agents have cleaned up their nodes", Action: s.inCluster(s.deleteCommand),
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "verify", EnvVars: []string{"VERIFY"}, Destination: &s.verify, Usage: "list the remains on the nodes, and fail if there are any"},
 			s.timeoutFlag(deleteTimeout, "`TIME` that the cleanup by the agents may take"),
 		},
 	}, {
-		Name: "apply-crd", Usage: "apply the CustomResourceDefinition of ClusterPolicy; restore it if somebody has deleted it", Action: s.applyDefinition,
+		Name: "apply-crd", Usage: "apply the CustomResourceDefinition of ClusterPolicy; restore it if somebody has deleted it", Action: s.inCluster(s.applyDefinition),
 		Flags: []cli.Flag{s.timeoutFlag(definitionTimeout, "`TIME` after which the command fails")},
 	}, {
-		Name: "delete-crd", Usage: "delete the CustomResourceDefinition of ClusterPolicy, unless the cluster has a ClusterPolicy", Action: s.deleteDefinition,
+		Name: "delete-crd", Usage: "delete the CustomResourceDefinition of ClusterPolicy, unless the cluster has a ClusterPolicy", Action: s.inCluster(s.deleteDefinition),
 		Flags: []cli.Flag{s.timeoutFlag(definitionTimeout, "`TIME` after which the command fails")},
 	}}
 }
 
 func (s *settings) timeoutFlag(value time.Duration, usage string) cli.Flag {
 	return cmdline.Positive(&cli.DurationFlag{Name: "timeout", EnvVars: []string{"TIMEOUT"}, Value: value, Destination: &s.timeout, Usage: usage})
+}
+
+// inCluster returns the action of a command that needs a cluster. The context of do ends after the time of the flag
+// --timeout.
+func (s *settings) inCluster(do func(ctx context.Context, c *cli.Context, store once.Store) error) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		ctx, cancel := context.WithTimeout(c.Context, cmp.Or(s.timeout, statusTimeout))
+		defer cancel()
+		store, err := s.openStore()
+		if err != nil {
+			return err
+		}
+		if s.kubernetes, err = store.Client.Version(ctx); err != nil {
+			return err
+		}
+		return do(ctx, c, store)
+	}
 }
 
 func (s *settings) renderCommand(c *cli.Context) error {
@@ -92,21 +111,11 @@ func (s *settings) renderCommand(c *cli.Context) error {
 	return nil
 }
 
-func (s *settings) applyCommand(c *cli.Context) error {
-	ctx, cancel := context.WithTimeout(c.Context, s.timeout)
-	defer cancel()
-	store, err := s.openStore()
-	if err != nil {
-		return err
-	}
-	version, err := store.Client.Version(ctx)
-	if err != nil {
-		return err
-	}
+func (s *settings) applyCommand(ctx context.Context, c *cli.Context, store once.Store) error {
 	if err := checkNoPolicy(ctx, store.Client); err != nil {
 		return err
 	}
-	list, err := s.stages(version)
+	list, err := s.stages(s.kubernetes)
 	if err != nil {
 		return err
 	}
@@ -127,16 +136,7 @@ func (s *settings) applyCommand(c *cli.Context) error {
 
 // statusCommand prints the status of the ClusterPolicy in effect. Without a ClusterPolicy, it
 // prints the status of the objects of the last "orchestrator apply".
-func (s *settings) statusCommand(c *cli.Context) error {
-	store, err := s.openStore()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(c.Context, statusTimeout)
-	defer cancel()
-	if _, err := store.Client.Version(ctx); err != nil {
-		return err
-	}
+func (s *settings) statusCommand(ctx context.Context, c *cli.Context, store once.Store) error {
 	policy, ok, err := inEffect(ctx, store.Client)
 	if err != nil {
 		return err
@@ -168,6 +168,16 @@ func (s *settings) statusCommand(c *cli.Context) error {
 	return report.Write(c.App.Writer, status)
 }
 
+// applyDefinition applies the CRD. Helm runs it before each installation and each upgrade.
+func (*settings) applyDefinition(ctx context.Context, c *cli.Context, store once.Store) error {
+	return definition.Apply(ctx, store.Client, agent.Logger(c))
+}
+
+// deleteDefinition deletes the CRD. Helm runs it after "helm uninstall", if the values ask for it.
+func (*settings) deleteDefinition(ctx context.Context, _ *cli.Context, store once.Store) error {
+	return definition.Delete(ctx, store.Client)
+}
+
 // checkNoPolicy returns an error if the cluster has a ClusterPolicy.
 func checkNoPolicy(ctx context.Context, client *cluster.Client) error {
 	policy, ok, err := inEffect(ctx, client)
@@ -179,23 +189,13 @@ func checkNoPolicy(ctx context.Context, client *cluster.Client) error {
 
 // inEffect returns the oldest ClusterPolicy. ok is false if the cluster has none.
 func inEffect(ctx context.Context, client *cluster.Client) (policy model.Policy, ok bool, err error) {
-	gvr, _, err := client.Mapping(ctx, cluster.PolicyRef(""))
-	if no := (*cluster.NoKindError)(nil); errors.As(err, &no) {
-		return policy, false, nil
+	list, err := client.Policies(ctx)
+	if err != nil || len(list) == 0 {
+		return model.Policy{}, false, err
 	}
-	if err != nil {
-		return policy, false, err
+	var all []model.Policy
+	for i := range list {
+		all = append(all, observe.PolicyOf(&list[i]))
 	}
-	list, err := client.Dynamic.Resource(gvr).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return policy, false, fmt.Errorf("list ClusterPolicies: %w", err)
-	}
-	if len(list.Items) == 0 {
-		return policy, false, nil
-	}
-	oldest := slices.MinFunc(list.Items, func(a, b unstructured.Unstructured) int {
-		return cmp.Or(a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time), cmp.Compare(a.GetUID(), b.GetUID()))
-	})
-	policy = observe.PolicyOf(&oldest)
-	return policy, true, nil
+	return slices.MinFunc(all, observe.ByAge), true, nil
 }

@@ -5,17 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"slices"
+	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/orchestrator/internal/definition"
-	"outrigger.dev/orchestrator/internal/model"
-	"outrigger.dev/orchestrator/internal/observe"
 	"outrigger.dev/orchestrator/internal/once"
 	"outrigger.dev/orchestrator/internal/uninstall"
 	"outrigger.dev/pkg/agent"
@@ -24,83 +22,17 @@ import (
 
 // deleteCommand deletes all ClusterPolicies, and the objects of "orchestrator apply". Helm runs it
 // before it deletes the orchestrator.
-func (s *settings) deleteCommand(c *cli.Context) error {
-	ctx, cancel := context.WithTimeout(c.Context, s.timeout)
-	defer cancel()
+func (s *settings) deleteCommand(ctx context.Context, c *cli.Context, store once.Store) error {
 	log := agent.Logger(c)
-	store, err := s.openStore()
-	if err != nil {
-		return err
-	}
-	if _, err := store.Client.Version(ctx); err != nil {
-		return err
-	}
-	own, err := namespaces(ctx, store)
-	if err != nil {
-		return err
-	}
 	var left []string
-	err = deletePolicies(ctx, store, log)
+	err := deletePolicies(ctx, store, log)
 	if err == nil {
 		left, err = once.Delete(ctx, store, c.App.Writer, log)
-	}
-	if err == nil {
-		err = reportKept(ctx, store.Client, own, c.App.Writer)
 	}
 	if err != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) || err == nil && !s.verify {
 		return err
 	}
 	return verify(c, store.Client, left, err)
-}
-
-// namespaces returns the namespaces that the orchestrator created. They are deleted unless they
-// contain objects of other programs.
-func namespaces(ctx context.Context, store once.Store) ([]model.Ref, error) {
-	rec, err := store.Load(ctx)
-	if err != nil {
-		return nil, err
-	}
-	policy, _, err := inEffect(ctx, store.Client)
-	if err != nil {
-		return nil, err
-	}
-	var own []model.Ref
-	for _, r := range slices.Concat(rec.Status.Inventory, policy.Status.Inventory) {
-		if r.Kind != "Namespace" {
-			continue
-		}
-		o, err := store.Client.Get(ctx, r)
-		if err != nil {
-			return nil, err
-		}
-		if o != nil && cluster.Ours(o) {
-			own = append(own, r)
-		}
-	}
-	return own, nil
-}
-
-// reportKept writes a line for each namespace in own that is kept because it contains objects of
-// other programs.
-func reportKept(ctx context.Context, client *cluster.Client, own []model.Ref, out io.Writer) error {
-	for _, r := range own {
-		o, err := client.Get(ctx, r)
-		if err != nil {
-			return err
-		}
-		if o == nil {
-			continue
-		}
-		others, err := client.Others(ctx, r.Name)
-		if err != nil {
-			return err
-		}
-		// If the namespace has no objects of other programs, its deletion is still in progress.
-		if len(others) > 0 {
-			fmt.Fprintln(out, "left: "+cluster.KeptMessage(r, others))
-		}
-	}
-	return nil
 }
 
 // deletePolicies deletes all ClusterPolicies, and waits until an orchestrator has deleted their
@@ -115,51 +47,40 @@ func deletePolicies(ctx context.Context, store once.Store, log *slog.Logger) err
 		return cmp.Or(err, errors.New(reason))
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	o := observe.New(client, log)
-	defer o.Wait()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runOperator(ctx, store, log)
-	}()
-	defer func() { cancel(); <-done }()
-	if err := o.FollowPolicies(ctx); err != nil {
-		return err
-	}
+	var running sync.WaitGroup
+	running.Go(func() {
+		wait.UntilWithContext(ctx, func(ctx context.Context) { runOperator(ctx, store, log) }, operatorPause)
+	})
+	defer running.Wait()
+	defer cancel()
+	backoff := pace.Backoff{First: 100 * time.Millisecond, Most: time.Second}
 	for {
-		policies := o.Policies()
-		if o.Listed() == nil && len(policies) == 0 {
+		policies, err := client.Policies(ctx)
+		if err == nil && len(policies) == 0 {
 			return nil
 		}
 		for _, p := range policies {
-			if p.Deleting {
+			if p.GetDeletionTimestamp() != nil {
 				continue
 			}
-			log.Info("deleting the objects of a policy", "policy", p.Name)
-			if err := client.Delete(ctx, cluster.PolicyRef(p.Name), p.UID); err != nil {
+			log.Info("deleting the objects of a policy", "policy", p.GetName())
+			if err := client.Delete(ctx, cluster.PolicyRef(p.GetName()), p.GetUID()); err != nil {
 				return err
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if !backoff.Pause(ctx) {
 			return fmt.Errorf("wait for the deletion of the ClusterPolicy: %w; kubectl describe clusterpolicy names the remaining objects", ctx.Err())
-		case <-o.Changed:
 		}
 	}
 }
 
-// runOperator runs the orchestrator until ctx ends. It restarts the orchestrator after errors.
+// operatorPause is the time after an error of the orchestrator until it runs again.
+const operatorPause = time.Second
+
+// runOperator runs the orchestrator until ctx ends, or an error occurs.
 func runOperator(ctx context.Context, store once.Store, log *slog.Logger) {
-	backoff := pace.Backoff{First: time.Second, Most: 10 * time.Second}
-	for {
-		err := connect(store, log).run(ctx)
-		if ctx.Err() != nil {
-			return
-		}
+	if err := connect(store, log).run(ctx); ctx.Err() == nil {
 		log.Warn("the deletion was interrupted, retrying", "err", err)
-		if !backoff.Pause(ctx) {
-			return
-		}
 	}
 }
 

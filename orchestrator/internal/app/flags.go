@@ -28,8 +28,9 @@ type settings struct {
 	release charts.Release
 	values  []string
 
+	// kubernetes is the version of Kubernetes: of the cluster, or of the flag --kube-version.
+	kubernetes string
 	// The flags of single commands follow.
-	kubernetes                 string
 	dryRun, wait, adopt, prune bool
 	verify                     bool
 	timeout                    time.Duration

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,7 +12,6 @@ import (
 
 	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/orchestrator/internal/definition"
-	"outrigger.dev/orchestrator/internal/model"
 )
 
 // api returns a client of an API server that gives these answers, by method and path. It is asked to
@@ -76,16 +74,5 @@ func TestAnOrchestratorIsStoppedBeforeItsKindIsServed(t *testing.T) {
 	})
 	if err := definition.Served(ctx, client); !errors.Is(err, context.Canceled) {
 		t.Errorf("Served() = %v, want %v", err, context.Canceled)
-	}
-}
-
-// A namespace without objects of other programs is only on its way to be gone.
-func TestANamespaceThatIsEmptyIsNotKept(t *testing.T) {
-	answers := discovery(t, "", "v1", map[string]any{"name": "namespaces", "kind": "Namespace", "namespaced": false, "verbs": []any{"get"}})
-	answers["GET /api/v1/namespaces/agents"] = `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "agents", "deletionTimestamp": "2026-11-22T12:00:00Z"}}`
-	var out bytes.Buffer
-	client := api(t, answers, func(string) {})
-	if err := reportKept(t.Context(), client, []model.Ref{{APIVersion: "v1", Kind: "Namespace", Name: "agents"}}, &out); err != nil || out.Len() > 0 {
-		t.Errorf("kept() = %v, and says %q", err, out.String())
 	}
 }

@@ -204,13 +204,8 @@ func (e *NoKindError) Error() string {
 	return fmt.Sprintf("%s: the cluster has no kind %s of %s; install its CRD, or turn off the value that asks for it", e.Ref, e.Ref.Kind, e.Ref.APIVersion)
 }
 
-// The API of ClusterPolicy.
-const (
-	PolicyAPI  = "outrigger.dev/v1alpha1"
-	PolicyKind = "ClusterPolicy"
-)
-
-// PolicyRef names a ClusterPolicy.
-func PolicyRef(name string) model.Ref {
-	return model.Ref{APIVersion: PolicyAPI, Kind: PolicyKind, Name: name}
+// IsNoKind reports whether an error is a NoKindError.
+func IsNoKind(err error) bool {
+	_, is := errors.AsType[*NoKindError](err)
+	return is
 }

@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -41,7 +40,7 @@ func (c *Client) resource(ctx context.Context, r model.Ref) (dynamic.ResourceInt
 // Get returns an object, or nil if the object or its kind does not exist.
 func (c *Client) Get(ctx context.Context, r model.Ref) (*unstructured.Unstructured, error) {
 	resource, err := c.resource(ctx, r)
-	if no := (*NoKindError)(nil); errors.As(err, &no) {
+	if IsNoKind(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -126,7 +125,7 @@ func (c *Client) Create(ctx context.Context, o *unstructured.Unstructured) error
 // that runs pods is deleted in the foreground: it exists until its pods are gone.
 func (c *Client) Delete(ctx context.Context, r model.Ref, uid types.UID) error {
 	resource, err := c.resource(ctx, r)
-	if no := (*NoKindError)(nil); errors.As(err, &no) {
+	if IsNoKind(err) {
 		return nil
 	}
 	if err != nil {

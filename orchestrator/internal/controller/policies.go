@@ -64,6 +64,19 @@ func (c *InCluster) Current(ctx context.Context) (model.Policy, bool, error) {
 	return c.hold(ctx, p)
 }
 
+// hold returns p. If p is deleted only because somebody deletes the definition of ClusterPolicy, hold returns it as a
+// refused policy that is not being deleted, so that no object changes. exists is false if the policy is gone.
+func (c *InCluster) hold(ctx context.Context, p model.Policy) (held model.Policy, exists bool, err error) {
+	if !p.Deleting {
+		return p, true, nil
+	}
+	reason, exists, err := definition.Held(ctx, c.Client, p)
+	if reason != "" {
+		p.Deleting, p.Refused = false, reason
+	}
+	return p, exists, err
+}
+
 // newest returns p, or the result of the last write if the result is a newer version of the same policy.
 func (c *InCluster) newest(p model.Policy) model.Policy {
 	if c.last.UID == p.UID && c.last.Version > p.Version {

@@ -139,7 +139,7 @@ func (c *Controller) remove(ctx context.Context, p model.Policy, seen model.Seen
 		if len(others) > 0 {
 			why := cluster.KeptMessage(seen.Ref, others)
 			c.cfg.Log.Warn("a namespace is kept", "why", why)
-			c.cfg.Policies.Report(ctx, p, []model.Event{{Warning: true, Reason: "NamespaceKept", Message: why}})
+			c.cfg.Policies.Report(ctx, p, []model.Event{{Warning: true, Reason: model.ReasonNamespaceKept, Message: why}})
 			return c.cfg.Client.Release(ctx, seen.Ref)
 		}
 	}

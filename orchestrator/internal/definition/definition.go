@@ -13,7 +13,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"outrigger.dev/charts"
@@ -91,21 +90,11 @@ func complete(ctx context.Context, client *cluster.Client, log *slog.Logger) err
 
 // release removes the finalizer from all policies.
 func release(ctx context.Context, client *cluster.Client, log *slog.Logger) error {
-	gvr, _, err := client.Mapping(ctx, cluster.PolicyRef(""))
-	if no := (*cluster.NoKindError)(nil); errors.As(err, &no) {
-		return nil
-	}
+	policies, err := client.Policies(ctx)
 	if err != nil {
 		return err
 	}
-	list, err := client.Dynamic.Resource(gvr).List(ctx, metav1.ListOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil // The API server does not serve the kind any more.
-	}
-	if err != nil {
-		return fmt.Errorf("list ClusterPolicies: %w", err)
-	}
-	for _, policy := range list.Items {
+	for _, policy := range policies {
 		finalizers := policy.GetFinalizers()
 		if !slices.Contains(finalizers, Finalizer) {
 			continue
@@ -121,8 +110,7 @@ func release(ctx context.Context, client *cluster.Client, log *slog.Logger) erro
 }
 
 func notFound(err error) bool {
-	no := (*cluster.NoKindError)(nil)
-	return errors.As(err, &no) || apierrors.IsNotFound(errors.Unwrap(err))
+	return cluster.IsNoKind(err) || apierrors.IsNotFound(errors.Unwrap(err))
 }
 
 // Served waits until the API server serves the kind ClusterPolicy.
@@ -144,19 +132,12 @@ func Served(ctx context.Context, client *cluster.Client) error {
 
 // Delete deletes the definition. It returns an error if there are ClusterPolicies.
 func Delete(ctx context.Context, client *cluster.Client) error {
-	gvr, _, err := client.Mapping(ctx, cluster.PolicyRef(""))
-	if no := (*cluster.NoKindError)(nil); errors.As(err, &no) {
-		return nil
-	}
+	policies, err := client.Policies(ctx)
 	if err != nil {
 		return err
 	}
-	list, err := client.Dynamic.Resource(gvr).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return fmt.Errorf("list ClusterPolicies: %w", err)
-	}
-	if len(list.Items) > 0 {
-		return fmt.Errorf("delete %s: the cluster has the ClusterPolicy %s: delete it first, with orchestrator delete", ref, list.Items[0].GetName())
+	if len(policies) > 0 {
+		return fmt.Errorf("delete %s: the cluster has the ClusterPolicy %s: delete it first, with orchestrator delete", ref, policies[0].GetName())
 	}
 	return client.Delete(ctx, ref, "")
 }

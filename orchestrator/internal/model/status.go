@@ -31,6 +31,13 @@ const (
 	ConditionProgressing = "Progressing"
 	// ConditionDegraded: a node or a stage has failed.
 	ConditionDegraded = "Degraded"
+
+	// A policy has the following conditions only while they are True.
+
+	// ConditionValuesIgnored names the values that have no effect, or another default than in NVIDIA's chart.
+	ConditionValuesIgnored = "ValuesIgnored"
+	// ConditionOtherOperator names objects of NVIDIA's GPU Operator, which would configure the same nodes.
+	ConditionOtherOperator = "OtherOperator"
 )
 
 // The reasons of the conditions. If NVIDIA's GPU Operator has the same reason, the names are equal.
@@ -60,7 +67,13 @@ const (
 	ReasonStageFailed      = "StageFailed"
 	ReasonValidationFailed = "ValidationFailed"
 	ReasonNodesFailed      = "NodesFailed"
+
+	ReasonWithoutEffect = "WithoutEffect"
+	ReasonObjectsFound  = "ObjectsFound"
 )
+
+// ReasonNamespaceKept is the reason of an Event: a namespace stays because it has objects of other programs.
+const ReasonNamespaceKept = "NamespaceKept"
 
 // The states of a policy.
 const (

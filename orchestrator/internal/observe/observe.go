@@ -96,7 +96,7 @@ func (o *Observer) Follow(ctx context.Context, refs []model.Ref) error {
 			continue
 		}
 		gvr, _, err := o.client.Mapping(ctx, r)
-		if no := (*cluster.NoKindError)(nil); errors.As(err, &no) {
+		if cluster.IsNoKind(err) {
 			continue // the error of the apply names the missing kind
 		}
 		if err != nil {

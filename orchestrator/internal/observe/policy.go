@@ -45,10 +45,13 @@ func (o *Observer) Policies() []model.Policy {
 	for _, r := range o.policies.rows() {
 		all = append(all, *r.value)
 	}
-	slices.SortFunc(all, func(a, b model.Policy) int {
-		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.UID, b.UID))
-	})
+	slices.SortFunc(all, ByAge)
 	return all
+}
+
+// ByAge compares two policies for a sort that puts the oldest one first.
+func ByAge(a, b model.Policy) int {
+	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.UID, b.UID))
 }
 
 // PolicyOf returns the content of a ClusterPolicy. If the status has fields of a wrong type,

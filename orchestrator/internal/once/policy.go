@@ -117,7 +117,10 @@ func (a *Apply) Publish(ctx context.Context, p model.Policy, s model.Status) err
 // Report implements controller.Policies.
 func (a *Apply) Report(_ context.Context, p model.Policy, events []model.Event) {
 	for _, e := range events {
-		if e.Warning && !p.Ungated && !p.Deleting {
+		switch {
+		case e.Reason == model.ReasonNamespaceKept:
+			fmt.Fprintf(a.Out, "left: %s\n", e.Message)
+		case e.Warning && !p.Ungated && !p.Deleting:
 			fmt.Fprintf(a.Out, "%s: %s\n", e.Reason, e.Message)
 		}
 	}
