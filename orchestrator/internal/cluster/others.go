@@ -36,7 +36,7 @@ func (m Managers) Include(manager string) bool {
 // Others returns up to maxOthers objects in a namespace that were not created by the orchestrator,
 // by an agent or by Kubernetes itself. It skips kinds that this account has no permission to list.
 func (c *Client) Others(ctx context.Context, namespace string) ([]model.Ref, error) {
-	lists, err := c.discovery.ServerPreferredResources()
+	lists, err := c.discovery.ServerPreferredNamespacedResources()
 	// An aggregated API that is down, such as the metrics API, is skipped.
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return nil, fmt.Errorf("ask the API server for its kinds: %w", err)
@@ -46,13 +46,14 @@ func (c *Client) Others(ctx context.Context, namespace string) ([]model.Ref, err
 		return nil, err
 	}
 	var found []model.Ref
-	for _, list := range lists {
+	listed := discovery.SupportsAllVerbs{Verbs: []string{"list", "delete"}}
+	for _, list := range discovery.FilteredBy(listed, lists) {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
 			return nil, fmt.Errorf("ask the API server for its kinds: %w", err)
 		}
 		for _, kind := range list.APIResources {
-			if !kind.Namespaced || !slices.Contains(kind.Verbs, "list") || !slices.Contains(kind.Verbs, "delete") || kind.Kind == "Event" {
+			if kind.Kind == "Event" {
 				continue
 			}
 			objects, err := c.Metadata.Resource(gv.WithResource(kind.Name)).Namespace(namespace).List(ctx, metav1.ListOptions{})

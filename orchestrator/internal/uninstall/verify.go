@@ -10,16 +10,15 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/pager"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/validation"
 )
-
-// pageSize is the number of objects that one request lists.
-const pageSize = 500
 
 // Leftovers returns a line for each pod of an agent, and for each label, annotation and condition
 // of an agent on a Node. These remain after the agents' objects were deleted if a node cannot be
@@ -62,21 +61,15 @@ func isAgentPod(pod *unstructured.Unstructured) bool {
 
 // each calls visit for all core objects of a resource, page by page.
 func each(ctx context.Context, c *cluster.Client, resource, selector string, visit func(*unstructured.Unstructured) error) error {
-	options := metav1.ListOptions{Limit: pageSize, LabelSelector: selector}
-	for {
-		list, err := c.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: resource}).List(ctx, options)
-		if err != nil {
-			return fmt.Errorf("list %s: %w", resource, err)
-		}
-		for i := range list.Items {
-			if err := visit(&list.Items[i]); err != nil {
-				return err
-			}
-		}
-		if options.Continue = list.GetContinue(); options.Continue == "" {
-			return nil
-		}
+	from := c.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: resource})
+	all := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) { return from.List(ctx, options) })
+	err := all.EachListItem(ctx, metav1.ListOptions{LabelSelector: selector}, func(o runtime.Object) error {
+		return visit(o.(*unstructured.Unstructured))
+	})
+	if err != nil {
+		return fmt.Errorf("list %s: %w", resource, err)
 	}
+	return nil
 }
 
 // nodeLeftovers returns the fields that agents have written to a Node, according to its managed
