@@ -17,7 +17,6 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/observe"
 	"outrigger.dev/orchestrator/internal/pass"
-	"outrigger.dev/orchestrator/internal/render"
 	"outrigger.dev/orchestrator/internal/validation"
 	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/reconcile"
@@ -149,7 +148,7 @@ func (c *Controller) once(ctx context.Context) (reconcile.Result, error) {
 		return reconcile.Result{}, err // rendering takes long on a busy machine
 	}
 	policy.Refused = cmp.Or(policy.Refused, c.rendered.refused)
-	refs := append(render.Inventory(c.rendered.stages), policy.Status.Inventory...)
+	refs := append(model.Inventory(c.rendered.stages), policy.Status.Inventory...)
 	if err := c.cfg.Observer.Follow(ctx, refs); err != nil {
 		return reconcile.Result{}, err
 	}

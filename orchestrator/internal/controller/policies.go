@@ -2,14 +2,11 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
-	"strconv"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"outrigger.dev/orchestrator/internal/cluster"
@@ -56,10 +53,11 @@ func (c *InCluster) Current(ctx context.Context) (model.Policy, bool, error) {
 		return p, false, p.Unreadable
 	}
 	if !p.Deleting && !slices.Contains(p.Finalizers, finalizer) {
-		if err := c.finalizers(ctx, p, append(slices.Clone(p.Finalizers), finalizer)); err != nil {
+		var err error
+		if p, err = definition.SetFinalizers(ctx, c.Client, p, append(slices.Clone(p.Finalizers), finalizer)); err != nil {
 			return p, false, err
 		}
-		p = c.newest(p)
+		c.last = p
 	}
 	return c.hold(ctx, p)
 }
@@ -89,7 +87,7 @@ func (c *InCluster) newest(p model.Policy) model.Policy {
 // ignore removes the finalizer instead.
 func (c *InCluster) ignore(ctx context.Context, p model.Policy, older string) error {
 	if p.Deleting && slices.Contains(p.Finalizers, finalizer) {
-		return c.release(ctx, p)
+		return definition.Release(ctx, c.Client, p)
 	}
 	status := pass.Ignored(p, older, time.Now())
 	if p.Deleting || model.HashOf(status) == model.HashOf(p.Status) {
@@ -102,24 +100,12 @@ func (c *InCluster) ignore(ctx context.Context, p model.Policy, older string) er
 // Publish implements Policies.
 func (c *InCluster) Publish(ctx context.Context, p model.Policy, s model.Status) error {
 	// A merge patch would keep fields that the new status does not have.
-	return c.patch(ctx, p, "status", []any{map[string]any{"op": "add", "path": "/status", "value": s}})
-}
-
-func (c *InCluster) finalizers(ctx context.Context, p model.Policy, finalizers []string) error {
-	// With the resourceVersion, the API server rejects the patch if the list of finalizers is
-	// outdated.
-	return c.patch(ctx, p, "", map[string]any{"metadata": map[string]any{
-		"finalizers": finalizers, "resourceVersion": strconv.FormatUint(p.Version, 10),
-	}})
-}
-
-func (c *InCluster) patch(ctx context.Context, p model.Policy, subresource string, patch any) error {
-	o, err := c.Client.Patch(ctx, cluster.PolicyRef(p.Name), subresource, patch)
-	if err != nil {
-		return err
+	patch := []any{map[string]any{"op": "add", "path": "/status", "value": s}}
+	o, err := c.Client.Patch(ctx, cluster.PolicyRef(p.Name), "status", patch)
+	if err == nil {
+		c.last = observe.PolicyOf(o)
 	}
-	c.last = observe.PolicyOf(o)
-	return nil
+	return err
 }
 
 // Gone implements Policies: it reports leftovers on unreachable nodes, and removes the finalizer.
@@ -139,21 +125,11 @@ func (c *InCluster) Gone(ctx context.Context, p model.Policy) error {
 			"%d items are left on nodes that could not be reached, the first is: %s; orchestrator delete --verify lists all", len(left), left[0],
 		)}})
 	}
-	if err := c.release(ctx, p); err != nil {
+	if err := definition.Release(ctx, c.Client, c.newest(p)); err != nil { // the status may have been written since
 		return err
 	}
 	c.Log.Info("all objects of the policy are deleted", "policy", p.Name, "left", len(left))
 	return nil
-}
-
-func (c *InCluster) release(ctx context.Context, p model.Policy) error {
-	p = c.newest(p) // the status may have been written since
-	rest := slices.DeleteFunc(slices.Clone(p.Finalizers), func(f string) bool { return f == finalizer })
-	err := c.finalizers(ctx, p, rest)
-	if apierrors.IsNotFound(errors.Unwrap(err)) || apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
 }
 
 // Report implements Policies. An Event that cannot be sent is logged.

@@ -6,10 +6,10 @@ package definition
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +18,7 @@ import (
 	"outrigger.dev/charts"
 	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/orchestrator/internal/observe"
 	"outrigger.dev/orchestrator/internal/render"
 	"outrigger.dev/pkg/pace"
 )
@@ -94,24 +95,41 @@ func release(ctx context.Context, client *cluster.Client, log *slog.Logger) erro
 	if err != nil {
 		return err
 	}
-	for _, policy := range policies {
-		finalizers := policy.GetFinalizers()
-		if !slices.Contains(finalizers, Finalizer) {
+	for i := range policies {
+		p := observe.PolicyOf(&policies[i])
+		if !slices.Contains(p.Finalizers, Finalizer) {
 			continue
 		}
-		log.Info("a policy is deleted with its definition, its objects stay", "policy", policy.GetName())
-		rest := slices.DeleteFunc(slices.Clone(finalizers), func(f string) bool { return f == Finalizer })
-		patch := map[string]any{"metadata": map[string]any{"finalizers": rest, "resourceVersion": policy.GetResourceVersion()}}
-		if _, err := client.Patch(ctx, cluster.PolicyRef(policy.GetName()), "", patch); err != nil && !notFound(err) && !apierrors.IsConflict(errors.Unwrap(err)) {
+		log.Info("a policy is deleted with its definition, its objects stay", "policy", p.Name)
+		if err := Release(ctx, client, p); err != nil && !apierrors.IsConflict(err) {
 			return err
 		}
 	}
 	return nil
 }
 
-func notFound(err error) bool {
-	return cluster.IsNoKind(err) || apierrors.IsNotFound(errors.Unwrap(err))
+// Release removes the finalizer from a policy. It returns nil if the policy is gone.
+func Release(ctx context.Context, client *cluster.Client, p model.Policy) error {
+	rest := slices.DeleteFunc(slices.Clone(p.Finalizers), func(f string) bool { return f == Finalizer })
+	_, err := SetFinalizers(ctx, client, p, rest)
+	if notFound(err) {
+		return nil
+	}
+	return err
 }
+
+// SetFinalizers replaces the finalizers of a policy, and returns the policy. It returns an error if p is outdated.
+func SetFinalizers(ctx context.Context, client *cluster.Client, p model.Policy, finalizers []string) (model.Policy, error) {
+	o, err := client.Patch(ctx, cluster.PolicyRef(p.Name), "", map[string]any{"metadata": map[string]any{
+		"finalizers": finalizers, "resourceVersion": strconv.FormatUint(p.Version, 10),
+	}})
+	if err != nil {
+		return p, err
+	}
+	return observe.PolicyOf(o), nil
+}
+
+func notFound(err error) bool { return cluster.IsNoKind(err) || apierrors.IsNotFound(err) }
 
 // Served waits until the API server serves the kind ClusterPolicy.
 func Served(ctx context.Context, client *cluster.Client) error {

@@ -20,6 +20,17 @@ func RefOf(o *unstructured.Unstructured) Ref {
 	return Ref{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
+// Inventory returns the references of all objects, in apply order.
+func Inventory(stages []Stage) []Ref {
+	var refs []Ref
+	for _, s := range stages {
+		for _, o := range s.Objects {
+			refs = append(refs, RefOf(o))
+		}
+	}
+	return refs
+}
+
 // Object returns an object with this reference, without content.
 func (r Ref) Object() *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}

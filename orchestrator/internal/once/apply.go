@@ -83,7 +83,7 @@ func (a *Apply) Run(ctx context.Context, log *slog.Logger) (model.Status, error)
 // have.
 func (a *Apply) split(inventory []model.Ref) (in, out []model.Ref) {
 	desired := map[model.Ref]bool{}
-	for _, r := range render.Inventory(a.Stages) {
+	for _, r := range model.Inventory(a.Stages) {
 		desired[r.WithoutVersion()] = true
 	}
 	for _, r := range inventory {
@@ -101,7 +101,7 @@ func (a *Apply) split(inventory []model.Ref) (in, out []model.Ref) {
 func (a *Apply) readLive(ctx context.Context) error {
 	a.live = map[model.Ref]*unstructured.Unstructured{}
 	var foreign []error
-	for _, r := range render.Inventory(a.Stages) {
+	for _, r := range model.Inventory(a.Stages) {
 		live, err := a.Store.Client.Get(ctx, r)
 		switch {
 		case err != nil:
@@ -163,7 +163,7 @@ type Stage struct {
 func stagesOf(stages []model.Stage) []Stage {
 	var all []Stage
 	for _, s := range stages {
-		all = append(all, Stage{Name: s.Name, Pool: s.Pool, Needs: s.Needs, Objects: render.Inventory([]model.Stage{s})})
+		all = append(all, Stage{Name: s.Name, Pool: s.Pool, Needs: s.Needs, Objects: model.Inventory([]model.Stage{s})})
 	}
 	return all
 }

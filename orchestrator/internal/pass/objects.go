@@ -87,11 +87,8 @@ func (w *walk) prune() []model.Ref {
 	// The inventory may list an object with another version of its kind.
 	desired := map[model.Ref]model.Ref{}
 	complete := w.state.Policy.Refused == ""
-	for _, st := range w.stages {
-		for _, object := range st.Objects {
-			ref := model.RefOf(object)
-			desired[ref.WithoutVersion()] = ref
-		}
+	for _, ref := range model.Inventory(w.stages) {
+		desired[ref.WithoutVersion()] = ref
 	}
 	var keep []model.Ref
 	var leaving []model.Seen
@@ -119,27 +116,22 @@ func (w *walk) prune() []model.Ref {
 		w.plan.Delete = append(w.plan.Delete, w.deletable(leaving)...)
 		w.plan.Delete = append(w.plan.Delete, w.leftovers()...)
 	}
-	for _, a := range w.plan.Apply {
-		if ref := model.RefOf(a.Object); !listed[ref] {
-			listed[ref] = true
-			keep = append(keep, ref)
-		}
-	}
 	return append(keep, w.unlisted(listed)...)
 }
 
-// unlisted returns the desired objects that an orchestrator has applied, and that the inventory does not list:
-// somebody has deleted the inventory, or a policy of the same name that had applied them. If they were not in the
-// inventory, they would stay after the deletion of the policy.
+// unlisted returns the desired objects that the inventory does not list: this plan applies them, or an orchestrator has
+// applied them, and somebody has deleted the inventory, or the policy of the same name that had it. If they were not in
+// the inventory, they would stay after the deletion of the policy.
 func (w *walk) unlisted(listed map[model.Ref]bool) []model.Ref {
+	applies := map[model.Ref]bool{}
+	for _, a := range w.plan.Apply {
+		applies[model.RefOf(a.Object)] = true
+	}
 	var found []model.Ref
-	for _, st := range w.stages {
-		for _, object := range st.Objects {
-			ref := model.RefOf(object)
-			if seen, there := w.state.Objects[ref]; there && seen.Ours && !listed[ref] {
-				listed[ref] = true
-				found = append(found, ref)
-			}
+	for _, ref := range model.Inventory(w.stages) {
+		if (applies[ref] || w.state.Objects[ref].Ours) && !listed[ref] {
+			listed[ref] = true
+			found = append(found, ref)
 		}
 	}
 	return found

@@ -59,7 +59,7 @@ func renderStages(cfg Config) ([]model.Stage, error) {
 	}
 	Attach(stages, cfg.Validate)
 	own := Namespace(cfg.Namespace)
-	if len(stages) > 0 && !slices.Contains(Inventory(stages), model.RefOf(own)) {
+	if len(stages) > 0 && !slices.Contains(model.Inventory(stages), model.RefOf(own)) {
 		stages[0].Objects = slices.Insert(stages[0].Objects, 0, own)
 	}
 	return stages, nil
@@ -163,17 +163,6 @@ func hashes(stages []model.Stage) []string {
 		}
 	}
 	return out
-}
-
-// Inventory returns the references of all objects, in apply order.
-func Inventory(stages []model.Stage) []model.Ref {
-	var refs []model.Ref
-	for _, s := range stages {
-		for _, o := range s.Objects {
-			refs = append(refs, model.RefOf(o))
-		}
-	}
-	return refs
 }
 
 // Namespace returns the Namespace object of the orchestrator, which no chart has. An existing

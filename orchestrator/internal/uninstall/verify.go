@@ -62,7 +62,9 @@ func isAgentPod(pod *unstructured.Unstructured) bool {
 // each calls visit for all core objects of a resource, page by page.
 func each(ctx context.Context, c *cluster.Client, resource, selector string, visit func(*unstructured.Unstructured) error) error {
 	from := c.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: resource})
-	all := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) { return from.List(ctx, options) })
+	all := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return from.List(ctx, options)
+	})
 	err := all.EachListItem(ctx, metav1.ListOptions{LabelSelector: selector}, func(o runtime.Object) error {
 		return visit(o.(*unstructured.Unstructured))
 	})
