@@ -10,9 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -55,9 +55,8 @@ type Client struct {
 	discovery discovery.CachedDiscoveryInterface
 	mapper    *restmapper.DeferredDiscoveryRESTMapper
 
-	mu sync.Mutex
-	// refreshed is the time of the last refresh because of a missing kind.
-	refreshed time.Time
+	// missing limits how often the kinds are read again because of a missing kind.
+	missing rate.Sometimes
 }
 
 // refreshInterval is how long a kind counts as missing before the API server is asked for it again.
@@ -102,7 +101,7 @@ func noClusterError(rules *clientcmd.ClientConfigLoadingRules) error {
 
 // New returns a client that connects as rc describes.
 func New(rc *rest.Config) (*Client, error) {
-	c := &Client{REST: rc}
+	c := &Client{REST: rc, missing: rate.Sometimes{Interval: refreshInterval}}
 	http, err := rest.HTTPClientFor(rc)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
@@ -160,9 +159,11 @@ func (c *Client) Mapping(ctx context.Context, r model.Ref) (schema.GroupVersionR
 	}
 	kind := schema.GroupKind{Group: gv.Group, Kind: r.Kind}
 	m, err := c.mapper.RESTMappingWithContext(ctx, kind, gv.Version)
-	if meta.IsNoMatchError(err) && c.mayRefresh() {
-		c.Refresh()
-		m, err = c.mapper.RESTMappingWithContext(ctx, kind, gv.Version)
+	if meta.IsNoMatchError(err) {
+		c.missing.Do(func() {
+			c.Refresh()
+			m, err = c.mapper.RESTMappingWithContext(ctx, kind, gv.Version)
+		})
 	}
 	if meta.IsNoMatchError(err) {
 		return schema.GroupVersionResource{}, false, &NoKindError{Ref: r}
@@ -171,18 +172,6 @@ func (c *Client) Mapping(ctx context.Context, r model.Ref) (schema.GroupVersionR
 		return schema.GroupVersionResource{}, false, fmt.Errorf("look up kind %s: %w", r.Kind, err)
 	}
 	return m.Resource, m.Scope.Name() == meta.RESTScopeNameNamespace, nil
-}
-
-// mayRefresh reports whether the API server may be asked for its kinds again. It returns true at
-// most once per refreshInterval.
-func (c *Client) mayRefresh() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if time.Since(c.refreshed) < refreshInterval {
-		return false
-	}
-	c.refreshed = time.Now()
-	return true
 }
 
 // UnreachableError says that no API server answers at an address.

@@ -75,15 +75,9 @@ func allStages(cfg Config) ([]model.Stage, error) {
 	return interleave(base, all), nil
 }
 
-// placedCharts has the default values of the charts that every pool has, by the charts' keys.
-type placedCharts map[string]chartValues
-
-type chartValues struct {
-	// affinity is the default affinity.
-	affinity map[string]any
-	// placed says whether the chart has an affinity in its values.
-	placed bool
-}
+// placedCharts has the default affinities of the charts that every pool has, by the charts' keys. It is nil for a chart
+// without an affinity in its values.
+type placedCharts map[string]map[string]any
 
 // split separates the charts that every pool has from the charts that are for all nodes. The result
 // shared has the keys of the charts for all nodes, by the name of the chart.
@@ -99,8 +93,7 @@ func split(stages []model.Stage) (placed placedCharts, shared map[string]string,
 			shared[st.Name] = key
 			continue
 		}
-		affinity, ok := c.Values["affinity"].(map[string]any)
-		placed[key] = chartValues{affinity, ok}
+		placed[key], _ = c.Values["affinity"].(map[string]any)
 	}
 	return placed, shared, nil
 }
@@ -111,13 +104,13 @@ func (c placedCharts) excludePools(values map[string]any, list []pools.Pool) (ma
 	if values == nil {
 		values = map[string]any{}
 	}
-	for key, chart := range c {
-		if !chart.placed {
+	for key, byDefault := range c {
+		if byDefault == nil {
 			continue
 		}
 		own := child(values, key)
 		given, _ := own["affinity"].(map[string]any)
-		affinity, err := pools.Exclude(util.CoalesceTables(runtime.DeepCopyJSON(given), chart.affinity), list)
+		affinity, err := pools.Exclude(util.CoalesceTables(runtime.DeepCopyJSON(given), byDefault), list)
 		if err != nil {
 			return nil, err
 		}

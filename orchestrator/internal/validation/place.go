@@ -117,26 +117,22 @@ func (r *run) pod(name, node string) *unstructured.Unstructured {
 		_ = unstructured.SetNestedField(pod.Object, node, "spec", "nodeName")
 		return pod
 	}
-	choice := []string{node}
+	choice := []any{term(node)}
 	if r.c.Nodes == oneNode {
 		for _, n := range r.nodes[1:min(len(r.nodes), maxChoice)] {
-			choice = append(choice, n.Name)
+			choice = append(choice, term(n.Name))
 		}
 	}
-	_ = unstructured.SetNestedSlice(pod.Object, terms(choice), "spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+	_ = unstructured.SetNestedSlice(pod.Object, choice, "spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
 	return pod
 }
 
-// terms returns the terms of a node affinity for these nodes. The nodes already match the terms of
-// the template. Each term can name only one node.
-func terms(nodes []string) []any {
-	var all []any
-	for _, n := range nodes {
-		all = append(all, map[string]any{"matchFields": []any{
-			map[string]any{"key": "metadata.name", "operator": "In", "values": []any{n}},
-		}})
-	}
-	return all
+// term returns the term of a node affinity for a node, which already matches the terms of the template. A term can name
+// only one node.
+func term(node string) map[string]any {
+	return map[string]any{"matchFields": []any{
+		map[string]any{"key": "metadata.name", "operator": "In", "values": []any{node}},
+	}}
 }
 
 // Values of Check.Nodes with a special meaning.
