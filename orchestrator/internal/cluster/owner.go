@@ -3,9 +3,9 @@ package cluster
 import (
 	"fmt"
 	"hash/fnv"
-	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"outrigger.dev/orchestrator/internal/model"
 )
@@ -38,14 +38,10 @@ func Fingerprint(o metav1.Object) uint64 {
 	return h.Sum64() | 1
 }
 
-// Version returns the resourceVersion as a number, which increases with each write. It returns 0
-// for a resourceVersion that is not a number.
-func Version(o metav1.Object) uint64 {
-	n, err := strconv.ParseUint(o.GetResourceVersion(), 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n
+// Newer reports whether the resourceVersion a is newer than b. An empty one is not newer, and nothing is newer than it.
+func Newer(a, b string) bool {
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && order > 0
 }
 
 // Owner returns the manager of an object: "Helm release gpu/nvidia", or a field manager such as

@@ -77,7 +77,7 @@ func (c *InCluster) hold(ctx context.Context, p model.Policy) (held model.Policy
 
 // newest returns p, or the result of the last write if the result is a newer version of the same policy.
 func (c *InCluster) newest(p model.Policy) model.Policy {
-	if c.last.UID == p.UID && c.last.Version > p.Version {
+	if c.last.UID == p.UID && cluster.Newer(c.last.Version, p.Version) {
 		return c.last
 	}
 	return p

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strconv"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -121,7 +120,7 @@ func Release(ctx context.Context, client *cluster.Client, p model.Policy) error 
 // SetFinalizers replaces the finalizers of a policy, and returns the policy. It returns an error if p is outdated.
 func SetFinalizers(ctx context.Context, client *cluster.Client, p model.Policy, finalizers []string) (model.Policy, error) {
 	o, err := client.Patch(ctx, cluster.PolicyRef(p.Name), "", map[string]any{"metadata": map[string]any{
-		"finalizers": finalizers, "resourceVersion": strconv.FormatUint(p.Version, 10),
+		"finalizers": finalizers, "resourceVersion": p.Version,
 	}})
 	if err != nil {
 		return p, err

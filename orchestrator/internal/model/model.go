@@ -35,8 +35,8 @@ type Policy struct {
 	Generation int64
 	Created    time.Time
 	Finalizers []string
-	// Version is the resourceVersion as a number, which increases with each write.
-	Version uint64
+	// Version is the resourceVersion.
+	Version string
 	// Values are the values of the chart outrigger.
 	Values map[string]any
 	// Refused is the reason why no stage can use the values. It is empty if the values are

@@ -60,7 +60,7 @@ func PolicyOf(in *unstructured.Unstructured) model.Policy {
 	p := model.Policy{
 		Name: in.GetName(), Release: cmp.Or(in.GetLabels()[releaseLabel], in.GetName()), UID: in.GetUID(), Generation: in.GetGeneration(), Created: in.GetCreationTimestamp().UTC(),
 		Finalizers: in.GetFinalizers(), Deleting: in.GetDeletionTimestamp() != nil,
-		Version: cluster.Version(in), Validate: in.GetAnnotations()[validateAnnotation], Adopt: in.GetAnnotations()[adoptAnnotation] == "true",
+		Version: in.GetResourceVersion(), Validate: in.GetAnnotations()[validateAnnotation], Adopt: in.GetAnnotations()[adoptAnnotation] == "true",
 	}
 	p.Values, _, _ = unstructured.NestedMap(in.Object, "spec")
 	var listed []model.Ref

@@ -33,12 +33,12 @@ func newSeen(kind model.Ref, o metav1.Object) *seen {
 // record is an applied object as the API server returned it, its version, and its hash.
 type record struct {
 	seen
-	version uint64
+	version string
 }
 
 // Applied records the API server's response to the apply of an object with this hash.
 func (o *Observer) Applied(object *unstructured.Unstructured, hash string) {
-	r := record{seen: *newSeen(model.RefOf(object), object), version: cluster.Version(object)}
+	r := record{seen: *newSeen(model.RefOf(object), object), version: object.GetResourceVersion()}
 	r.Applied = hash
 	o.applied[r.Ref] = r
 }
@@ -46,24 +46,25 @@ func (o *Observer) Applied(object *unstructured.Unstructured, hash string) {
 // addObjects adds the observed objects, and the status of DaemonSets, to a state. For an object whose last apply was not
 // observed yet, it adds the API server's response.
 func (o *Observer) addObjects(s *model.State) {
-	observed := map[model.Ref]uint64{}
+	observed := map[model.Ref]string{}
 	for scope, t := range o.objects {
 		// The rows are at least as new as this version, because it is read first.
-		observed[scope] = cluster.Version(&metav1.ObjectMeta{ResourceVersion: t.LastStoreSyncResourceVersion()})
+		observed[scope] = t.LastStoreSyncResourceVersion()
 		for _, row := range t.rows() {
-			now, version := *row.value, cluster.Version(row)
+			now := *row.value
 			r, applied := o.applied[now.Ref]
+			outdated := applied && cluster.Newer(r.version, row.ResourceVersion)
+			if outdated {
+				now = r.seen
+			}
 			if applied {
-				if version < r.version {
-					now = r.seen
-				}
 				now.Applied, now.Drifted = r.Applied, now.fingerprint != r.fingerprint
 			}
 			s.Objects[now.Ref] = now.Seen
 			if isDaemonSets(scope) {
 				ds := row.value.daemonSet
 				// A DaemonSet that was observed before the last apply is not current.
-				ds.Current = ds.Current && version >= r.version
+				ds.Current = ds.Current && !outdated
 				s.DaemonSets[now.Ref] = &ds
 			}
 		}
@@ -71,7 +72,7 @@ func (o *Observer) addObjects(s *model.State) {
 	for ref, r := range o.applied {
 		switch _, known := s.Objects[ref]; {
 		case known:
-		case r.Ours && r.version <= observed[scopeOf(ref)]:
+		case r.Ours && cluster.Newer(observed[scopeOf(ref)], r.version):
 			delete(o.applied, ref) // the object was deleted after the apply
 		default:
 			s.Objects[ref] = r.Seen
