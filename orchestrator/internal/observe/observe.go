@@ -115,7 +115,7 @@ func (o *Observer) followNodes(ctx context.Context) {
 		}
 		return now
 	})
-	watchTyped(ctx, o, o.nodes, "nodes", o.client.Core, metav1.NamespaceAll)
+	watchTyped(ctx, o.nodes, o.client.Core, metav1.NamespaceAll)
 }
 
 // followScope watches the objects in a scope. For DaemonSets, it also watches the pods of the
@@ -126,13 +126,14 @@ func (o *Observer) followScope(ctx context.Context, scope model.Ref, gvr schema.
 	o.objects[scope] = t
 	if !isDaemonSets(scope) {
 		from := o.client.Metadata.Resource(gvr).Namespace(scope.Namespace)
-		watchInto(ctx, o, t, t.name, from.List, from.Watch)
+		watchInto(ctx, t, from.List, from.Watch)
 		return
 	}
 	pods := newTable(o, "pods", newPod)
+	pods.what = "pods in " + scope.Namespace
 	o.pods = append(o.pods, pods)
-	watchTyped(ctx, o, t, t.name, o.client.Apps, scope.Namespace)
-	watchTyped(ctx, o, pods, "pods in "+scope.Namespace, o.client.Core, scope.Namespace)
+	watchTyped(ctx, t, o.client.Apps, scope.Namespace)
+	watchTyped(ctx, pods, o.client.Core, scope.Namespace)
 }
 
 // Listed returns nil if all tables are complete and all watches work. Otherwise the error names the
@@ -194,36 +195,36 @@ const (
 
 // watchTyped calls watchInto for the objects of a resource that client-go decodes into their Go
 // type, in one namespace or in all namespaces.
-func watchTyped[K metav1.Object, T any](ctx context.Context, o *Observer, t *table[K, T], what string, group rest.Interface, namespace string) {
+func watchTyped[K metav1.Object, T any](ctx context.Context, t *table[K, T], group rest.Interface, namespace string) {
 	from := cache.NewListWatchFromClient(group, t.name, namespace, fields.Everything())
-	watchInto(ctx, o, t, what, from.ListWithContextFunc, from.WatchFuncWithContext)
+	watchInto(ctx, t, from.ListWithContextFunc, from.WatchFuncWithContext)
 }
 
 // watchInto keeps a table up to date through list and watch until ctx ends. Listed returns their
-// errors, and what names the objects there.
-func watchInto[L runtime.Object, K metav1.Object, T any](ctx context.Context, o *Observer, t *table[K, T], what string,
+// errors.
+func watchInto[L runtime.Object, K metav1.Object, T any](ctx context.Context, t *table[K, T],
 	list func(context.Context, metav1.ListOptions) (L, error), watches func(context.Context, metav1.ListOptions) (watch.Interface, error),
 ) {
 	r := cache.NewReflectorWithOptions(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			options.LabelSelector = t.selector
 			objects, err := list(ctx, options)
-			o.recordError(t.name, err)
+			t.o.recordError(t.name, err)
 			return objects, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			options.LabelSelector = t.selector
 			w, err := watches(ctx, options)
-			o.recordError(t.name, err)
+			t.o.recordError(t.name, err)
 			if err == nil {
-				o.connected()
+				t.o.connected()
 			}
 			return w, err
 		},
 	}, nil, t, cache.ReflectorOptions{Name: t.name, TypeDescription: t.name, MinWatchTimeout: watchTimeout})
 	r.WatchListPageSize = pageSize
-	o.followed = append(o.followed, followed{what, t})
-	o.running.Go(func() { r.RunWithContext(ctx) })
+	t.o.followed = append(t.o.followed, followed{t.what, t})
+	t.o.running.Go(func() { r.RunWithContext(ctx) })
 }
 
 // connected records that a watch has started.

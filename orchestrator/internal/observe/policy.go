@@ -35,7 +35,7 @@ func (o *Observer) FollowPolicies(ctx context.Context) error {
 		return &p
 	})
 	from := o.client.Dynamic.Resource(gvr)
-	watchInto(ctx, o, o.policies, gvr.Resource, from.List, from.Watch)
+	watchInto(ctx, o.policies, from.List, from.Watch)
 	return nil
 }
 

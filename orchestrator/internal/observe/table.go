@@ -13,12 +13,11 @@ import (
 type table[K metav1.Object, T any] struct {
 	cache.Store
 
-	// name is the name of the resource, and selector is a label selector.
-	name, selector string
+	o *Observer
+	// name is the name of the resource, and selector is a label selector. what names the objects for people.
+	name, selector, what string
 	// compact returns the compact form of an object, or nil if the object is not relevant.
 	compact func(K) *T
-	// changed is called after a change of a value.
-	changed func()
 	// mu protects the Store against a drop of a row that was just replaced.
 	mu sync.Mutex
 }
@@ -32,7 +31,7 @@ type row[T any] struct {
 }
 
 func newTable[K metav1.Object, T any](o *Observer, name string, compact func(K) *T) *table[K, T] {
-	return &table[K, T]{Store: cache.NewStore(cache.MetaNamespaceKeyFunc), name: name, compact: compact, changed: o.signal}
+	return &table[K, T]{Store: cache.NewStore(cache.MetaNamespaceKeyFunc), o: o, name: name, what: name, compact: compact}
 }
 
 // rows returns the rows of all relevant objects.
@@ -97,7 +96,7 @@ func (t *table[K, T]) Update(object any) error {
 		err = t.Store.Update(now)
 	}
 	if !known || !reflect.DeepEqual(before.(*row[T]).value, now.value) {
-		t.changed()
+		t.o.signal()
 	}
 	return err
 }
@@ -109,7 +108,7 @@ func (t *table[K, T]) Delete(object any) error {
 		err = t.Store.Delete(object)
 	}
 	if known {
-		t.changed()
+		t.o.signal()
 	}
 	return err
 }
@@ -126,6 +125,6 @@ func (t *table[K, T]) Replace(objects []any, version string) error {
 			relevant = append(relevant, r)
 		}
 	}
-	defer t.changed()
+	defer t.o.signal()
 	return t.Store.Replace(relevant, version)
 }
