@@ -38,7 +38,7 @@ func Fingerprint(o metav1.Object) uint64 {
 	return h.Sum64() | 1
 }
 
-// Newer reports whether the resourceVersion a is newer than b. An empty one is not newer, and nothing is newer than it.
+// Newer reports whether the resourceVersion a is newer than b. It returns false if one of them is empty.
 func Newer(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && order > 0
