@@ -98,10 +98,10 @@ func TestWatcherOutlivesFoldersThatAreMovedAndRemoved(t *testing.T) {
 	go func() {
 		defer close(ended)
 		for range 300 {
-			assert.NilError(t, os.MkdirAll(path, 0o755))
+			assert.Check(t, os.MkdirAll(path, 0o755))
 			next(t, w)
-			assert.NilError(t, os.Rename(path, filepath.Join(dir, "old")))
-			assert.NilError(t, os.Remove(filepath.Join(dir, "old")))
+			assert.Check(t, os.Rename(path, filepath.Join(dir, "old")))
+			assert.Check(t, os.Remove(filepath.Join(dir, "old")))
 			next(t, w)
 		}
 	}()
