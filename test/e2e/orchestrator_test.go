@@ -178,6 +178,7 @@ func TestOrchestrator(t *testing.T) {
 	})
 	t.Run("pools that overlap are refused by name", overlappingPoolsAreRefused)
 	t.Run("the layout of GPUs follows a label", layoutsFollowALabel)
+	t.Run("what is deleted by mistake is restored", func(t *testing.T) { deletionsAreRestored(t, helm) })
 	t.Run("nothing is left after helm uninstall", func(t *testing.T) {
 		if err := helm.Uninstall(stack.Umbrella); err != nil {
 			describeOrchestrator(t)

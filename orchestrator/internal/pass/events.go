@@ -11,14 +11,20 @@ import (
 )
 
 // events adds an Event to the plan for each incident that has begun since the published status: of a
-// stage, of nodes, of a validation, or else of the policy. One Event reports that all incidents have
-// ended.
+// stage, of nodes, of a validation, or else of the policy. Stages whose objects the API server rejects
+// are one incident. One Event reports that all incidents have ended.
 func (w *walk) events() {
 	old, now := w.state.Policy.Status, w.plan.Status
 	incidents := 0
+	rejected := isRejected(old.Conditions)
 	for _, r := range w.results {
 		last := w.last[r.Name]
-		if r.Broken && !model.Broken(last.State) {
+		begins := r.Broken && !model.Broken(last.State)
+		switch {
+		case begins && r.rejected && rejected:
+			incidents++
+		case begins:
+			rejected = rejected || r.rejected
 			reason := "Degraded"
 			if r.State == model.Failed {
 				reason = "StageFailed"
@@ -43,6 +49,12 @@ func (w *walk) events() {
 	if incidents == 0 {
 		w.addReadyEvent(old, recovered)
 	}
+}
+
+// isRejected reports whether the API server rejects an object.
+func isRejected(conditions []metav1.Condition) bool {
+	degraded := meta.FindStatusCondition(conditions, model.ConditionDegraded)
+	return degraded != nil && degraded.Reason == model.ReasonReconcileFailed
 }
 
 // inNodes reports whether a cause is in nodes, and not in the pods of a stage.

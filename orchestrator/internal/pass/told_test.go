@@ -151,6 +151,29 @@ func TestABadImageIsOneIncident(t *testing.T) {
 	}
 }
 
+// The namespace of the agents is deleted: the API server rejects the objects of one stage after the other.
+func TestRejectedStagesAreOneIncident(t *testing.T) {
+	w := healthy(1)
+	w.publish(t, w.next())
+	var got []string
+	for _, stage := range []string{"container-toolkit", "device-plugin", ""} {
+		if stage == "" {
+			clear(w.state.Failures)
+		} else {
+			w.changes(stage)
+			w.state.Failures[daemonSetRef(stage)] = "apply DaemonSet " + stage + ": forbidden"
+		}
+		plan := w.next()
+		for _, e := range plan.Events {
+			got = append(got, stage+": "+e.Reason)
+		}
+		w.publish(t, plan)
+	}
+	if len(got) != 2 || got[0] != "container-toolkit: StageFailed" || got[1] != ": Recovered" {
+		t.Errorf("the events are %q", got)
+	}
+}
+
 func TestNodesThatAreOptedOutAreNoIncident(t *testing.T) {
 	w := healthy(2)
 	w.publish(t, w.next())

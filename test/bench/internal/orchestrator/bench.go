@@ -178,7 +178,10 @@ func (b *Bench) measure(ctx context.Context, log string) (err error) {
 	if err := b.rest(ctx); err != nil {
 		return err
 	}
-	return b.broken(ctx)
+	if err := b.broken(ctx); err != nil {
+		return err
+	}
+	return b.churn(ctx)
 }
 
 // rest measures the program after the roll-out, without changes in the cluster.

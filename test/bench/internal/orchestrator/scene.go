@@ -117,14 +117,18 @@ func (s *scene) createNodes(ctx context.Context) error {
 	group.SetLimit(creators)
 	for i := range s.nodes {
 		group.Go(func() error {
-			name := fmt.Sprintf("gpu-%05d", i)
-			if i < s.neverReady {
-				name = cluster.NeverReady + fmt.Sprintf("%05d", i)
-			}
-			return s.do(ctx, http.MethodPost, "/api/v1/nodes", node(name), nil)
+			return s.do(ctx, http.MethodPost, "/api/v1/nodes", node(nodeName(i, s.neverReady)), nil)
 		})
 	}
 	return group.Wait()
+}
+
+// nodeName returns the name of the node i. The first neverReady nodes never have a ready pod.
+func nodeName(i, neverReady int) string {
+	if i < neverReady {
+		return cluster.NeverReady + fmt.Sprintf("%05d", i)
+	}
+	return fmt.Sprintf("gpu-%05d", i)
 }
 
 // node returns a Node with eight GPUs, which kwok manages.
