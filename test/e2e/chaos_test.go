@@ -108,7 +108,7 @@ type state struct {
 	GPUs, Ready string
 	Labels      map[string]string
 	// Files are the facts, the claims of GPUs, the last known label, the CDI specs and the
-	// features file.
+	// features file. The record of XIDs is not among them: it stays, empty, after the first XID.
 	Files map[string]string
 }
 
@@ -130,7 +130,7 @@ func readState(ctx context.Context, api *stack.API) (state, error) {
 	if err != nil {
 		return state{}, err
 	}
-	const script = `for file in $(find /run/nvidia/validations /run/nvidia/leases/offer.* /run/nvidia/node-labels /var/run/cdi/ ` + nfdFolder + ` -type f 2>/dev/null); do
+	const script = `for file in $(find /run/nvidia/validations /run/nvidia/leases/offer.* /run/nvidia/node-labels /var/run/cdi/ ` + nfdFolder + ` -type f ! -name gpu-incidents 2>/dev/null); do
 		echo "=== $file"; cat "$file"; echo; done`
 	out, err := shared.Exec(ctx, gpuNode(), "sh", "-c", script)
 	if err != nil {
