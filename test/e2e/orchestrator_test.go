@@ -161,6 +161,7 @@ func TestOrchestrator(t *testing.T) {
 	t.Run("a second release is refused", aSecondReleaseIsRefused)
 	t.Run("an orchestrator that is killed goes on", aKilledOrchestratorGoesOn)
 	t.Run("Helm alone renders the same objects", helmRendersTheSame)
+	t.Run("what is deleted by mistake is restored", func(t *testing.T) { deletionsAreRestored(t, helm) })
 	t.Run("pools select their nodes", func(t *testing.T) {
 		// The release has the accounts and the rights of the agents of each pool.
 		values, err := json.Marshal(testPools())
@@ -178,7 +179,6 @@ func TestOrchestrator(t *testing.T) {
 	})
 	t.Run("pools that overlap are refused by name", overlappingPoolsAreRefused)
 	t.Run("the layout of GPUs follows a label", layoutsFollowALabel)
-	t.Run("what is deleted by mistake is restored", func(t *testing.T) { deletionsAreRestored(t, helm) })
 	t.Run("nothing is left after helm uninstall", func(t *testing.T) {
 		if err := helm.Uninstall(stack.Umbrella); err != nil {
 			describeOrchestrator(t)
