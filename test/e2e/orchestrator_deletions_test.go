@@ -19,7 +19,7 @@ type deletion struct {
 	delete, restore func(t *testing.T)
 	// told is in the condition Ready. It is empty if no orchestrator is left that could report anything.
 	told string
-	// working says that the node offers its GPUs all the time.
+	// working says that the node offers its GPUs before the restoration.
 	working bool
 	// warning is the reason of the only Warning.
 	warning string
@@ -84,9 +84,7 @@ func deletionsAreRestored(t *testing.T, helm *stack.Helm) {
 			}
 			told := time.Since(began)
 			if tc.working {
-				if now, err := shared.Allocatable(t.Context(), gpuNode()); err != nil || now != fmt.Sprint(gpus) {
-					t.Errorf("the node offers %q GPUs, want %d: %v", now, gpus, err)
-				}
+				allocatable(t, gpus, limit)
 			}
 			began = time.Now()
 			tc.restore(t)
