@@ -51,6 +51,8 @@ type Policy struct {
 	Adopt bool
 	// Ungated says that no stage waits for another one.
 	Ungated bool
+	// Keep says that objects that the values no longer have stay, and stay in the inventory.
+	Keep bool
 	// Unreadable is the reason why the inventory cannot be read. Then no object may be changed.
 	Unreadable error
 	// Status is the status that the last pass published, with the inventory of applied objects.

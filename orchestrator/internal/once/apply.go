@@ -38,8 +38,6 @@ type Apply struct {
 	// shows what changes.
 	live   map[model.Ref]*unstructured.Unstructured
 	policy model.Policy
-	// retained are objects that the values no longer have, and that are not deleted.
-	retained []model.Ref
 	// left lists the objects that still have to disappear, as the last plan says.
 	left []string
 	// end stops the controller. runController then returns err.
@@ -64,7 +62,7 @@ func (a *Apply) Run(ctx context.Context, log *slog.Logger) (model.Status, error)
 		}
 	}
 	a.policy = model.Policy{
-		Name: a.Release, Release: a.Release, Generation: before.Status.ObservedGeneration + 1, Adopt: a.Adopt, Ungated: !a.Wait, Status: before.Status,
+		Name: a.Release, Release: a.Release, Generation: before.Status.ObservedGeneration + 1, Adopt: a.Adopt, Ungated: !a.Wait, Keep: !a.Prune, Status: before.Status,
 	}
 	if !a.Wait {
 		a.Stages = slices.Clone(a.Stages)
@@ -72,28 +70,8 @@ func (a *Apply) Run(ctx context.Context, log *slog.Logger) (model.Status, error)
 			a.Stages[i].Validations = nil
 		}
 	}
-	if !a.Prune {
-		a.policy.Status.Inventory, a.retained = a.split(before.Status.Inventory)
-	}
 	err = a.runController(ctx, log)
 	return a.policy.Status, err
-}
-
-// split splits an inventory into the objects that the stages have, and the objects that they do not
-// have.
-func (a *Apply) split(inventory []model.Ref) (in, out []model.Ref) {
-	desired := map[model.Ref]bool{}
-	for _, r := range model.Inventory(a.Stages) {
-		desired[r.WithoutVersion()] = true
-	}
-	for _, r := range inventory {
-		if desired[r.WithoutVersion()] {
-			in = append(in, r)
-		} else {
-			out = append(out, r)
-		}
-	}
-	return in, out
 }
 
 // readLive reads all objects into live. It returns an error that names each object of another

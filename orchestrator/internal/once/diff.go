@@ -34,9 +34,12 @@ func (a *Apply) Diff(ctx context.Context) error {
 			}
 		}
 	}
-	_, gone := a.split(before.Status.Inventory)
-	for _, r := range gone {
-		if a.Prune && !pass.Stays(r) {
+	desired := map[model.Ref]bool{}
+	for _, r := range model.Inventory(a.Stages) {
+		desired[r.WithoutVersion()] = true
+	}
+	for _, r := range before.Status.Inventory {
+		if a.Prune && !desired[r.WithoutVersion()] && !pass.Stays(r) {
 			fmt.Fprintf(a.Out, "delete %s\n", r)
 		}
 	}

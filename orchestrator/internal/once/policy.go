@@ -98,9 +98,7 @@ func (a *Apply) Current(context.Context) (model.Policy, bool, error) { return a.
 // record is deleted with its namespace, it may list objects that are already gone.
 func (a *Apply) Publish(ctx context.Context, p model.Policy, s model.Status) error {
 	if !p.Deleting {
-		rec := Record{Release: p.Release, Stages: stagesOf(a.Stages), Status: s}
-		rec.Status.Inventory = slices.Concat(a.retained, s.Inventory)
-		if err := a.Store.Save(ctx, rec); err != nil {
+		if err := a.Store.Save(ctx, Record{Release: p.Release, Stages: stagesOf(a.Stages), Status: s}); err != nil {
 			return err
 		}
 	}

@@ -93,7 +93,7 @@ func (w *walk) prune() []model.Ref {
 	var keep []model.Ref
 	var leaving []model.Seen
 	listed := map[model.Ref]bool{}
-	for _, ref := range w.state.Policy.Status.Inventory {
+	for _, ref := range append(w.orphans(desired), w.state.Policy.Status.Inventory...) {
 		now, isDesired := desired[ref.WithoutVersion()]
 		if isDesired {
 			ref = now
@@ -106,7 +106,7 @@ func (w *walk) prune() []model.Ref {
 			continue // the object is deleted
 		case there && !seen.Ours:
 			continue // another program manages the object now
-		case !isDesired && complete && there && (w.state.Policy.Deleting || !Stays(ref)):
+		case !isDesired && complete && there && !w.state.Policy.Keep && (w.state.Policy.Deleting || !Stays(ref)):
 			leaving = append(leaving, seen)
 		}
 		listed[ref] = true
@@ -117,6 +117,23 @@ func (w *walk) prune() []model.Ref {
 		w.plan.Delete = append(w.plan.Delete, w.leftovers()...)
 	}
 	return append(keep, w.unlisted(listed)...)
+}
+
+// orphans returns the objects that an orchestrator has applied, and that neither the inventory nor the values have.
+// Somebody has deleted the policy that listed them together with its definition, and has restored both with other values.
+func (w *walk) orphans(desired map[model.Ref]model.Ref) []model.Ref {
+	listed := map[model.Ref]bool{}
+	for _, ref := range w.state.Policy.Status.Inventory {
+		listed[ref.WithoutVersion()] = true
+	}
+	var found []model.Ref
+	for ref, seen := range w.state.Objects {
+		if _, isDesired := desired[ref.WithoutVersion()]; seen.Ours && !isDesired && !listed[ref.WithoutVersion()] {
+			found = append(found, ref)
+		}
+	}
+	slices.SortFunc(found, func(a, b model.Ref) int { return strings.Compare(a.String(), b.String()) })
+	return found
 }
 
 // unlisted returns the desired objects that the inventory does not list: this plan applies them, or an orchestrator has

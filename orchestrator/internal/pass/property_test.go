@@ -109,6 +109,10 @@ func (c *cluster) disturb() {
 		c.stages = c.desire()
 		c.policy.Generation++
 	case c.chance(12):
+		// Somebody deletes the policy with its definition, and restores both with other values.
+		c.stages = c.desire()
+		c.policy.Generation, c.policy.Status = 1, model.Status{}
+	case c.chance(12):
 		n := c.nodes[c.rnd.IntN(len(c.nodes))]
 		n.broken = !n.broken
 	case c.chance(12):
