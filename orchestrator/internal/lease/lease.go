@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
@@ -17,6 +18,7 @@ import (
 
 	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/pace"
 )
 
 // The Lease has a fixed name and namespace, so that orchestrators in different namespaces exclude
@@ -80,6 +82,7 @@ func Run(ctx context.Context, rc *rest.Config, id string, log *slog.Logger, work
 	election, resign := context.WithCancel(agent.Unlogged(context.WithoutCancel(ctx)))
 	var running sync.WaitGroup
 	running.Go(func() {
+		waitForRights(election, client.Leases(Namespace))
 		elector.Run(election)
 		remove(context.WithoutCancel(ctx), client.Leases(Namespace))
 	})
@@ -90,6 +93,21 @@ func Run(ctx context.Context, rc *rest.Config, id string, log *slog.Logger, work
 		return ctx.Err()
 	case leading := <-elected:
 		return lead(ctx, leading, work)
+	}
+}
+
+// waitForRights returns once the API server does not forbid to read the Lease, or after one retryPeriod. Helm writes the
+// rights of this account right before it starts this process, and the API server needs a moment to apply them. The
+// election would try again only after one to two periods.
+func waitForRights(ctx context.Context, leases coordinationv1.LeaseInterface) {
+	ctx, cancel := context.WithTimeout(ctx, retryPeriod)
+	defer cancel()
+	retry := pace.Backoff{First: 50 * time.Millisecond, Most: time.Second}
+	for {
+		_, err := leases.Get(ctx, Name, metav1.GetOptions{})
+		if !apierrors.IsForbidden(err) || !retry.Pause(ctx) {
+			return
+		}
 	}
 }
 

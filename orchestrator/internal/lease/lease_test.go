@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	v1 "k8s.io/api/coordination/v1"
@@ -91,5 +95,36 @@ func TestOneOfTwoHoldsTheLease(t *testing.T) {
 	_ = third.resign()
 	if l, err := leases.Get(t.Context(), lease.Name, metav1.GetOptions{}); err != nil || *l.Spec.HolderIdentity != "" {
 		t.Errorf("the Lease of a release is %+v at the end, with the error %v", l, err)
+	}
+}
+
+// forbidden forbids the first requests, as an API server that does not have the rights of a new account yet.
+type forbidden struct {
+	next http.RoundTripper
+	left *atomic.Int32
+}
+
+func (f forbidden) RoundTrip(r *http.Request) (*http.Response, error) {
+	if f.left.Add(-1) < 0 {
+		return f.next.RoundTrip(r)
+	}
+	w := httptest.NewRecorder()
+	w.WriteHeader(http.StatusForbidden)
+	return w.Result(), nil
+}
+
+// An election that fails at first tries again only after several seconds.
+func TestRightsThatComeLateDelayNoElection(t *testing.T) {
+	rc := rest.CopyConfig(apitest.Start(t))
+	var left atomic.Int32
+	left.Store(3)
+	rc.Wrap(func(next http.RoundTripper) http.RoundTripper { return forbidden{next, &left} })
+	p := start(t, rc, "first")
+	p.getsIt(t, "nobody else wanted the Lease, and the process did not get it")
+	if err := p.resign(); !errors.Is(err, context.Canceled) {
+		t.Errorf("the process ended with %v", err)
+	}
+	if text := p.log.String(); strings.Contains(text, "cannot access the lease") || left.Load() >= 0 {
+		t.Errorf("the election began without the rights:\n%s", text)
 	}
 }
