@@ -108,6 +108,12 @@ const (
 	DriverOfOtherContainer Code = "DriverOfOtherContainer"
 	// DriverDoesNotAnswer: The driver is loaded, and one of its devices cannot be opened.
 	DriverDoesNotAnswer Code = "DriverDoesNotAnswer"
+	// RDMAUnavailable: The module nvidia_peermem is not loaded, so network adapters cannot access the memory of GPUs. The driver works without it.
+	RDMAUnavailable Code = "RDMAUnavailable"
+	// GDSUnavailable: The module nvidia_fs is not loaded, so GPUDirect Storage does not work. The driver works without it.
+	GDSUnavailable Code = "GDSUnavailable"
+	// GDRCopyUnavailable: The module gdrdrv is not loaded, so GDRCopy does not work. The driver works without it.
+	GDRCopyUnavailable Code = "GDRCopyUnavailable"
 	// Failed: A step failed, and no other code describes the reason.
 	Failed Code = "Failed"
 	// Unexpected: The agent is in a state that it does not know.
@@ -371,6 +377,12 @@ func (c Code) Row() Row {
 		return Row{c, "driver", Waits, "NVIDIA's driver container has loaded the driver, and still runs. This agent does not change the driver.", "remove that container from this node (driver.enabled=false of NVIDIA's operator); if it does not run any more, remove the file that the text names"}
 	case DriverDoesNotAnswer:
 		return Row{c, "driver", Fails, "The driver is loaded, and one of its devices cannot be opened.", "look at the kernel's log: dmesg | grep -i NVRM; a GPU of Blackwell and later needs the open modules"}
+	case RDMAUnavailable:
+		return Row{c, "driver", Fails, "The module nvidia_peermem is not loaded, so network adapters cannot access the memory of GPUs. The driver works without it.", "deploy the driver of the network adapters (MOFED or DOCA) as a container on the node: the agent builds nvidia_peermem with its headers; or set driver.rdma.enabled=false"}
+	case GDSUnavailable:
+		return Row{c, "driver", Fails, "The module nvidia_fs is not loaded, so GPUDirect Storage does not work. The driver works without it.", "use a driver that has nvidia_fs for this kernel, or set driver.gds.enabled=false"}
+	case GDRCopyUnavailable:
+		return Row{c, "driver", Fails, "The module gdrdrv is not loaded, so GDRCopy does not work. The driver works without it.", "use a driver that has gdrdrv for this kernel, or set driver.gdrcopy.enabled=false"}
 	case Failed:
 		return Row{c, "driver", Fails, "A step failed, and no other code describes the reason.", "read the text and the agent's log"}
 	case Unexpected:

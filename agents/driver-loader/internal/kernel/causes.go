@@ -11,8 +11,12 @@ import (
 	"outrigger.dev/pkg/cause"
 )
 
-// loadCause returns the cause of an error of finit_module(2). log is the line of the kernel's log that
-// explains the error, or "".
+// peermem is the module that fails with EINVAL, and logs nothing, if it was built without the symbols
+// for peer memory (nvidia-peermem.c of NVIDIA's open-gpu-kernel-modules).
+const peermem = "nvidia_peermem"
+
+// loadCause returns the cause of an error of finit_module(2). log has the lines of the kernel's log that
+// explain the error, or is "".
 func loadCause(name string, err error, p policy, log string) cause.Cause {
 	c := cause.New(cause.ModuleInitFailed, "module "+name, fmt.Sprintf("its initialization failed (%s)", errno(err)))
 	set := func(code cause.Code, text string) { c = cause.New(code, c.Subject, text) }
@@ -34,6 +38,8 @@ func loadCause(name string, err error, p policy, log string) cause.Cause {
 		set(cause.ModuleAlreadyLoaded, "a module of this name is loaded")
 	case isAny(err, unix.ENOEXEC):
 		set(cause.ModuleFormatInvalid, "the kernel does not accept the file as a module")
+	case name == peermem && isAny(err, unix.EINVAL) && log == "":
+		set(cause.RDMAUnavailable, "it was built without the headers of the network adapters' driver (MOFED or DOCA), and rejects this kernel's ib_core (EINVAL)")
 	case isAny(err, unix.EINVAL, unix.ERANGE, unix.ENOSPC) && log == "":
 		set(cause.ModuleParameterInvalid, fmt.Sprintf("the kernel or the module rejects a parameter or a symbol's version (%s)", errno(err)))
 	case isAny(err, unix.ENOMEM):

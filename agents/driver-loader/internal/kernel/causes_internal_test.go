@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,6 +61,25 @@ func TestEachErrorOfLoadingIsACause(t *testing.T) {
 	}
 }
 
+func TestPeermemWithoutSymbolsIsNoWrongParameter(t *testing.T) {
+	for name, tc := range map[string]struct {
+		module string
+		err    error
+		log    string
+		code   cause.Code
+	}{
+		"peermem, which says nothing":        {"nvidia_peermem", unix.EINVAL, "", cause.RDMAUnavailable},
+		"peermem, built for another ib_core": {"nvidia_peermem", unix.EINVAL, "nvidia_peermem: disagrees about version of symbol ib_register_peer_memory_client", cause.ModuleSymbolMismatch},
+		"peermem, with a parameter":          {"nvidia_peermem", unix.EINVAL, "nvidia_peermem: `x' invalid for parameter `peerdirect_support'", cause.ModuleParameterInvalid},
+		"peermem, without memory":            {"nvidia_peermem", unix.ENOMEM, "", cause.ModuleNoMemory},
+		"another module, which says nothing": {"nvidia_fs", unix.EINVAL, "", cause.ModuleParameterInvalid},
+	} {
+		if got := loadCause(tc.module, tc.err, policy{}, tc.log); got.Code != tc.code || got.Fix == "" {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
 func TestEachErrorOfUnloadingIsACause(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err       error
@@ -97,8 +117,9 @@ func TestExplanationIsTheRecordThatStatesTheCause(t *testing.T) {
 		"none":                            {nil, ""},
 		"another module's":                {[]record{{text: "nvidia_uvm: Unknown symbol x"}, {text: "nvidia-uvm: Unknown symbol x"}}, ""},
 		"the first that states a cause":   {[]record{{text: "nvidia: hello"}, {text: "nvidia: Unknown symbol x (err -2)"}, {text: "nvidia: Unknown symbol y (err -2)"}}, "nvidia: Unknown symbol x (err -2)"},
-		"the last of the module":          {[]record{{text: "nvidia 0000:17:00.0: probe failed"}, {text: "NVRM: no GPU"}, {text: "usb: new device"}}, "NVRM: no GPU"},
-		"one of the thread":               {[]record{{text: "nvidia: hello"}, {thread: 7, text: "gpu: dead"}, {thread: 8, text: "other"}}, "gpu: dead"},
+		"all of the module":               {[]record{{text: "nvidia 0000:17:00.0: probe failed"}, {text: "NVRM: no GPU"}, {text: "usb: new device"}}, "nvidia 0000:17:00.0: probe failed; NVRM: no GPU"},
+		"those of the thread":             {[]record{{text: "nvidia: hello"}, {thread: 7, text: "gpu: dead"}, {thread: 8, text: "other"}}, "nvidia: hello; gpu: dead"},
+		"the last of many":                {many(100), "NVRM: 92; NVRM: 93; NVRM: 94; NVRM: 95; NVRM: 96; NVRM: 97; NVRM: 98; NVRM: 99"},
 		"a taint is none":                 {[]record{{text: "nvidia: loading out-of-tree module taints kernel."}, {text: "nvidia: module verification failed: signature and/or required key missing - tainting kernel"}}, ""},
 		"a lockdown's, of another's name": {[]record{{thread: 7, text: "Lockdown: agent: unsigned module loading is restricted"}, {thread: 7, text: "audit"}}, "Lockdown: agent: unsigned module loading is restricted"},
 	} {
@@ -106,6 +127,15 @@ func TestExplanationIsTheRecordThatStatesTheCause(t *testing.T) {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
+}
+
+// many returns records that count.
+func many(n int) []record {
+	var out []record
+	for i := range n {
+		out = append(out, record{text: fmt.Sprintf("NVRM: %d", i)})
+	}
+	return out
 }
 
 func TestRecordOfTheLog(t *testing.T) {

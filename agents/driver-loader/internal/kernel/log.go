@@ -83,30 +83,28 @@ func parseRecord(raw string) record {
 	return r
 }
 
-// explanation returns the record that explains why a module was not loaded, or "". It prefers a record
-// of this module or thread with a cause that the kernel states. Otherwise, it is the last record of
-// the thread that loaded the module, or the last one that mentions the module.
+// maxLines is the number of records that explanation returns.
+const maxLines = 8
+
+// explanation returns the records that explain why a module was not loaded, separated by semicolons, or "".
+// If a record of this module or thread states the kernel's cause, explanation returns only this record.
+// Otherwise, it returns the last records of the thread that loaded the module, and the last records that
+// mention the module: the last record of NVIDIA's module is only a summary.
 func explanation(records []record, name string, thread int) string {
-	var own, named string
+	var lines []string
 	for _, r := range records {
 		if strings.Contains(r.text, "taints kernel") || strings.Contains(r.text, "tainting kernel") {
 			continue
 		}
-		about := mentions(r.text, name)
-		if (about || r.thread == thread) && statesCause(r.text) {
+		if r.thread != thread && !mentions(r.text, name) {
+			continue
+		}
+		if statesCause(r.text) {
 			return r.text
 		}
-		if r.thread != 0 && r.thread == thread {
-			own = r.text
-		}
-		if about {
-			named = r.text
-		}
+		lines = append(lines, r.text)
 	}
-	if own != "" {
-		return own
-	}
-	return named
+	return strings.Join(lines[max(0, len(lines)-maxLines):], "; ")
 }
 
 // mentions reports whether a line mentions a module. NVIDIA's modules log with the prefix NVRM.
