@@ -51,16 +51,43 @@ func (d Driver) Show(from string) error {
 	if err := d.Hide(); err != nil {
 		return err
 	}
+	if err := d.label(from); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(d.At, 0o755); err != nil {
 		return fmt.Errorf("create the folder of the driver root: %w", err)
 	}
-	if err := unix.Mount(from, d.At, "", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("mount the driver root %s at %s: %w", from, d.At, err)
-	}
-	if err := unix.Mount("", d.At, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
-		return errors.Join(fmt.Errorf("make the driver root %s read-only: %w", d.At, err), d.Hide())
+	if err := attach(from, d.At); err != nil {
+		return errors.Join(fmt.Errorf("mount the driver root %s at %s: %w", from, d.At, err), d.Hide())
 	}
 	return nil
+}
+
+// attach mounts a folder at another one, read-only. A mount that another program puts over it does not
+// reach the original folder, because both mounts propagate separately.
+func attach(from, at string) error {
+	tree, err := unix.OpenTree(unix.AT_FDCWD, from, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err == nil {
+		defer unix.Close(tree) //nolint:errcheck // the mount is at its place, or goes away
+		private := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY, Propagation: unix.MS_PRIVATE}
+		err = unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH, &private)
+	}
+	if errors.Is(err, unix.ENOSYS) {
+		return bind(from, at)
+	}
+	if err == nil {
+		err = unix.MoveMount(tree, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH)
+	}
+	return err
+}
+
+// bind mounts a folder at another one, read-only, on kernels before 5.12. If the store is on a shared mount,
+// mounts over the driver root reach the store.
+func bind(from, at string) error {
+	if err := unix.Mount(from, at, "", unix.MS_BIND, ""); err != nil {
+		return err
+	}
+	return unix.Mount("", at, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, "")
 }
 
 // Hide removes all mounts at the driver's place.

@@ -99,6 +99,64 @@ func TestShowReplacesWhatIsThere(t *testing.T) {
 	})
 }
 
+// Both the store and the driver's place can be on shared mounts, as on a host with systemd.
+func TestAForeignMountDoesNotReachTheStore(t *testing.T) {
+	other := t.TempDir()
+	alone(t, func() {
+		from := filepath.Join(shared(t), "driver")
+		write(t, filepath.Join(from, "version"), "1")
+		d := root.Driver{At: filepath.Join(shared(t), "driver"), Proc: "/proc"}
+		if err := d.Show(from); err != nil {
+			t.Error(err)
+		}
+		if err := unix.Mount(other, d.At, "", unix.MS_BIND, ""); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(filepath.Join(from, "version")); err != nil {
+			t.Errorf("the store has the foreign mount: %v", err)
+		}
+		if is, err := d.Shown(from); err != nil || is {
+			t.Errorf("the foreign mount is not noticed: %v, %v", is, err)
+		}
+		if err := d.Hide(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestTheDriverRootHasALabelForContainers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		enforce string
+		labeled bool
+	}{
+		"SELinux is enforcing":  {"1", true},
+		"SELinux is permissive": {"0", false},
+		"there is no SELinux":   {"", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			from, sys := t.TempDir(), t.TempDir()
+			write(t, filepath.Join(from, "usr/lib/libcuda.so.1"), "")
+			assert.NilError(t, os.Symlink("libcuda.so.1", filepath.Join(from, "usr/lib/libcuda.so")))
+			if tc.enforce != "" {
+				write(t, filepath.Join(sys, "fs/selinux/enforce"), tc.enforce)
+			}
+			alone(t, func() {
+				d := root.Driver{At: filepath.Join(shared(t), "driver"), Proc: "/proc", Sys: sys}
+				if err := errors.Join(d.Show(from), d.Hide()); err != nil {
+					t.Error(err)
+				}
+			})
+			for _, file := range []string{"", "usr/lib/libcuda.so.1", "usr/lib/libcuda.so"} {
+				label := make([]byte, 100)
+				n, err := unix.Lgetxattr(filepath.Join(from, file), "security.selinux", label)
+				if got := string(label[:max(n, 0)]) == "system_u:object_r:container_file_t:s0"; got != tc.labeled {
+					t.Errorf("%q: label %q, %v", file, label[:max(n, 0)], err)
+				}
+			}
+		})
+	}
+}
+
 func TestAMountThatNobodyWouldSee(t *testing.T) {
 	from := t.TempDir()
 	at := filepath.Join(t.TempDir(), "driver")
