@@ -73,7 +73,11 @@ func (s *settings) complete(log *slog.Logger) error {
 	cfg.Contract = contract.Dir{Root: s.host.RunRoot, ProcRoot: proc}
 	cfg.Nodes = devnode.Config{Proc: proc, Dev: cfg.Kernel.Dev, Char: filepath.Join(cfg.Kernel.Dev, "char")}
 	cfg.Builder = &build.Builder{Places: build.Places{Root: host, Store: cfg.Store}, Repositories: &build.Repositories{}, Log: log}
-	s.daemons = daemons.New(daemons.Config{Root: cfg.Place.At, Host: host, Proc: proc, Sys: sys})
+	fabric, err := daemons.FabricSettings(os.Environ())
+	if err != nil {
+		return cmdline.Usagef("%s", err)
+	}
+	s.daemons = daemons.New(daemons.Config{Root: cfg.Place.At, Host: host, Proc: proc, Sys: sys, Fabric: fabric})
 	cfg.Daemons = s.daemons
 	cfg.Desired = s.observeDesired
 	s.desired.Keep = !s.autoUpgrade

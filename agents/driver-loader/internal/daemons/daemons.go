@@ -1,7 +1,7 @@
 // Package daemons keeps the daemons of a driver running. The persistence daemon keeps the GPUs
 // initialized. The fabric manager is required by GPUs of a machine with NVLink switches, and the
-// subnet manager sets up switches of NVLink 5. The license client gets the license of a virtual
-// GPU. The programs are in the driver root.
+// subnet manager sets up switches of NVLink 5. IMEX connects GPUs of several nodes. The license client
+// gets the license of a virtual GPU. The programs are in the driver root.
 package daemons
 
 import (
@@ -28,12 +28,16 @@ type Daemon struct {
 	Name string
 	// Program and Config are paths below the driver root. Config may be empty.
 	Program, Config string
-	Args            []string
+	// ConfigFlag is the flag for the path of the configuration. Default: --config.
+	ConfigFlag string
+	Args       []string
 	// PIDFile and Socket are paths below the folder of PID files. The daemon creates Socket when it
 	// is ready. Socket may be empty.
 	PIDFile, Socket string
 	// Required is set if the GPUs do not compute without the daemon.
 	Required bool
+	// Foreground is set if the program does not daemonize itself, and has no socket.
+	Foreground bool
 	// Inside is set if the daemon runs in the agent's container, because it reads files there.
 	Inside bool
 }
@@ -50,6 +54,7 @@ func known() []Daemon {
 			Name: fabricManager, Program: "usr/bin/" + fabricManager, Config: "usr/share/nvidia/nvswitch/fabricmanager.cfg",
 			PIDFile: "nvidia-fabricmanager/nv-fabricmanager.pid", Required: true,
 		},
+		imexDaemon(),
 		{Name: gridd, Program: "usr/bin/" + gridd, PIDFile: "nvidia-gridd/nvidia-gridd.pid", Inside: true},
 	}
 }
@@ -76,14 +81,15 @@ type Machine struct {
 	// Switches is set if the driver has NVLink switches. Subnet is set if the machine has switches
 	// of NVLink 5, which the driver does not see and a subnet manager sets up.
 	Switches, Subnet bool
-	// License is set if the node has the license configuration of a virtual GPU.
-	License bool
+	// License is set if the node has the license configuration of a virtual GPU. IMEX is set if the node
+	// has a list of the nodes whose GPUs are connected.
+	License, IMEX bool
 }
 
 // Wanted returns the daemons that a machine needs and that the driver has. The function has reports
 // whether the driver root has a file. If a required daemon is missing, the error is a Cause.
 func Wanted(m Machine, has func(path string) bool) ([]Daemon, error) {
-	needed := map[string]bool{subnetManager: m.Subnet, fabricManager: m.Switches || m.Subnet, gridd: m.License, persistenced: true}
+	needed := map[string]bool{subnetManager: m.Subnet, fabricManager: m.Switches || m.Subnet, gridd: m.License, imex: m.IMEX, persistenced: true}
 	var out []Daemon
 	for _, d := range known() {
 		if d.Name == subnetManager && !has(d.Program) && has(otherSubnetManager) {
@@ -112,6 +118,10 @@ type Config struct {
 	// Run is the folder of PID files, /run by default. License is the file that enables the license
 	// client, /etc/nvidia/gridd.conf by default.
 	Run, License string
+	// IMEX is the host's folder with the configuration of IMEX, etc/nvidia-imex below Host by default.
+	IMEX string
+	// Fabric has settings for the configuration of the fabric manager, by name.
+	Fabric map[string]string
 }
 
 // Supervisor starts and stops the daemons of a driver.
@@ -132,6 +142,9 @@ func New(cfg Config) *Supervisor {
 	}
 	if cfg.License == "" {
 		cfg.License = "/etc/nvidia/gridd.conf"
+	}
+	if cfg.IMEX == "" {
+		cfg.IMEX = filepath.Join("/", cfg.Host, "etc/nvidia-imex")
 	}
 	return &Supervisor{cfg: cfg, tried: map[string]bool{}, manages: map[string]bool{}}
 }
@@ -170,7 +183,7 @@ func (s *Supervisor) States() []State {
 
 func (s *Supervisor) wanted() ([]Daemon, error) {
 	switches, err := os.ReadDir(filepath.Join(s.cfg.Proc, "driver/nvidia-nvswitch/devices"))
-	m := Machine{Subnet: len(s.bridges()) > 0, Switches: err == nil && len(switches) > 0, License: s.Licensed()}
+	m := Machine{Subnet: len(s.bridges()) > 0, Switches: err == nil && len(switches) > 0, License: s.Licensed(), IMEX: s.connected()}
 	return Wanted(m, func(path string) bool { return executable(filepath.Join(s.cfg.Root, path)) })
 }
 

@@ -32,6 +32,7 @@ func newNode(t *testing.T) *node {
 	n := &node{t: t, dir: t.TempDir()}
 	n.Supervisor = daemons.New(daemons.Config{
 		Root: n.path("root"), Proc: n.path("proc"), Sys: n.path("sys"), Run: n.path("run"), License: n.path("gridd.conf"),
+		IMEX: n.path("imex"), Fabric: map[string]string{"LOG_LEVEL": "2", "FABRIC_MODE": "1"},
 	})
 	t.Cleanup(func() {
 		if err := n.Stop(t.Context()); err != nil && t.Context().Err() == nil {
@@ -141,7 +142,7 @@ func TestTheFabricFailsClosed(t *testing.T) {
 	if got, err := os.ReadFile(n.path("nv-fabricmanager.args")); err != nil || string(got) != "--config "+config+"\n" {
 		t.Errorf("%q, %v", got, err)
 	}
-	want := "LOG_LEVEL=4\nTOPOLOGY_FILE_PATH=" + n.path("root/usr/share/nvidia/nvswitch") + "\n"
+	want := "LOG_LEVEL=2\nTOPOLOGY_FILE_PATH=" + n.path("root/usr/share/nvidia/nvswitch") + "\nFABRIC_MODE=1\n"
 	if got, err := os.ReadFile(config); err != nil || string(got) != want {
 		t.Errorf("%q, %v", got, err)
 	}
@@ -269,6 +270,49 @@ func TestADaemonThatIsNotRequiredIsInTheWayOfNothing(t *testing.T) {
 			n.missing()
 		})
 	}
+}
+
+func TestSettingsOfTheFabricManager(t *testing.T) {
+	got, err := daemons.FabricSettings([]string{"PATH=/bin", "NVFM_CONFIG_LOG_LEVEL=4", "NVFM_CONFIG_EMPTY=", "NVFM_CONFIG_A=b=c", "XNVFM_CONFIG_B=1"})
+	if d := cmp.Diff(map[string]string{"LOG_LEVEL": "4", "EMPTY": "", "A": "b=c"}, got); d != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, d)
+	}
+	for _, variable := range []string{"NVFM_CONFIG_=1", "NVFM_CONFIG_A=1\nB=2", "NVFM_CONFIG_A=1\r"} {
+		if got, err := daemons.FabricSettings([]string{variable}); err == nil || !strings.Contains(err.Error(), "variable NVFM_CONFIG_") {
+			t.Errorf("%q: %v, %v", variable, got, err)
+		}
+	}
+}
+
+func TestIMEXNeedsTheNodes(t *testing.T) {
+	n := newNode(t)
+	n.write("root/usr/bin/nvidia-imex", "#!/bin/sh\necho \"$@\" > "+n.path("imex.args")+"\nwhile :; do sleep 0.02; done\n", 0o755)
+	n.write("root/etc/nvidia-imex/config.cfg", "SERVER_PORT=50000\nDAEMONIZE=1\n", 0o644)
+	n.missing()
+	n.write("imex/nodes_config.cfg", "# addresses\n\n", 0o644)
+	n.missing()
+	n.write("imex/nodes_config.cfg", "# addresses\n10.0.0.1\n", 0o644)
+	n.missing("nvidia-imex")
+	n.starts()
+	n.missing()
+	config := n.path("run/nvidia-imex/config.cfg")
+	for file, want := range map[string]string{
+		n.path("imex.args"): "-c " + config + "\n", config: "SERVER_PORT=50000\nDAEMONIZE=0\n",
+	} {
+		if got, err := os.ReadFile(file); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v, want %q", file, got, err, want)
+		}
+	}
+	assert.NilError(t, n.Stop(t.Context()))
+	n.missing("nvidia-imex")
+	// The host's configuration comes first. A program that ends is tried once.
+	n.write("imex/config.cfg", "SERVER_PORT=1\n", 0o644)
+	n.write("root/usr/bin/nvidia-imex", "#!/bin/sh\ncat \"$2\"; exit 3\n", 0o755)
+	skipped, err := n.Start(t.Context())
+	if want := "start nvidia-imex: it ended at once"; err != nil || skipped == nil || !strings.Contains(skipped.Error(), want) || !strings.Contains(skipped.Error(), "SERVER_PORT=1; DAEMONIZE=0") {
+		t.Errorf("%v, %v, want %s", skipped, err, want)
+	}
+	n.missing()
 }
 
 func TestTheLicenseClientNeedsItsConfiguration(t *testing.T) {

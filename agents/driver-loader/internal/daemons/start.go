@@ -2,12 +2,15 @@ package daemons
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -90,7 +93,7 @@ func (s *Supervisor) arguments(d Daemon) ([]string, error) {
 		return args, nil
 	}
 	config, err := s.config(d)
-	return append(args, "--config", config), err
+	return append(args, cmp.Or(d.ConfigFlag, "--config"), config), err
 }
 
 // execute runs the program of a daemon until the daemon is in the background or ready.
@@ -98,17 +101,20 @@ func (s *Supervisor) execute(ctx context.Context, d Daemon, args []string, log *
 	limited, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	life := limited
-	if d.Socket != "" {
+	stays := d.Socket != "" || d.Foreground
+	if stays {
 		// The process may be the daemon itself, and must outlive ctx.
 		life = context.WithoutCancel(ctx)
+	}
+	if d.Socket != "" {
 		_ = os.Remove(filepath.Join(s.pidDir(d), d.Socket))
 	}
 	cmd := exec.CommandContext(life, filepath.Join(s.cfg.Root, d.Program), args...) //nolint:gosec // a program of the driver
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+strings.Join(s.libraries(), ":"))
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: d.Socket != ""}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: stays}
 	run := cmd.Run
-	if d.Socket != "" {
+	if stays {
 		run = cmd.Start
 	}
 	var err error
@@ -117,10 +123,13 @@ func (s *Supervisor) execute(ctx context.Context, d Daemon, args []string, log *
 	} else {
 		err = run()
 	}
-	if err == nil && d.Socket != "" {
-		err = s.ready(limited, d, cmd)
+	switch {
+	case err != nil || !stays:
+		return err
+	case d.Foreground:
+		return s.background(limited, d, cmd)
 	}
-	return err
+	return s.ready(limited, d, cmd)
 }
 
 // libraries returns the folders of the driver root that have libraries.
@@ -137,17 +146,29 @@ func (s *Supervisor) libraries() []string {
 
 // config writes the configuration of a daemon, with paths in the driver root, and returns its path.
 func (s *Supervisor) config(d Daemon) (string, error) {
-	data, err := hostfs.ReadFile(filepath.Join(s.cfg.Root, d.Config), maxConfig)
+	data, err := s.readConfig(d)
 	if err != nil {
 		return "", fmt.Errorf("start %s: %w", d.Name, err)
 	}
 	var out strings.Builder
+	settings, set := s.settings(d), map[string]bool{}
 	for line := range strings.Lines(s.withDriverRoot(string(data))) {
 		key, value, ok := strings.Cut(strings.TrimSpace(line), "=")
-		if value = strings.TrimSpace(value); ok && strings.TrimSpace(key) == "TOPOLOGY_FILE_PATH" && !strings.HasPrefix(value, s.cfg.Root) {
+		key = strings.TrimSpace(key)
+		wanted, own := settings[key]
+		switch value = strings.TrimSpace(value); {
+		case ok && own:
+			line = key + "=" + wanted + "\n"
+			set[key] = true
+		case ok && key == "TOPOLOGY_FILE_PATH" && !strings.HasPrefix(value, s.cfg.Root):
 			line = key + "=" + filepath.Join(s.cfg.Root, value) + "\n"
 		}
-		out.WriteString(line)
+		out.WriteString(strings.TrimSuffix(line, "\n") + "\n")
+	}
+	for _, key := range slices.Sorted(maps.Keys(settings)) {
+		if !set[key] {
+			out.WriteString(key + "=" + settings[key] + "\n")
+		}
 	}
 	path := filepath.Join(filepath.Dir(d.PIDFile), filepath.Base(d.Config))
 	_, err = hostfs.WriteIfChanged(filepath.Join(s.pidDir(d), path), []byte(out.String()), 0o644)
