@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0
-/* A stand-in for nvidia-peermem, which depends on nvidia. */
+/* A stand-in for nvidia-peermem. It depends on nvidia, and works, only if it was built with the headers of the
+ * driver of network adapters. */
 #include <linux/init.h>
 #include <nv-standin.h>
 
@@ -11,7 +12,14 @@ MODULE_PARM_DESC(peerdirect_support, "Accepted, without effect (int)");
 
 static int __init nv_mem_client_init(void)
 {
-	return sim_init_errno ? -sim_init_errno : nvidia_p2p_get_pages();
+	if (sim_init_errno)
+		return -sim_init_errno;
+#ifdef NV_PEER_MEMORY
+	return nvidia_p2p_get_pages();
+#else
+	/* Like NVIDIA's module, it logs nothing. */
+	return -EINVAL;
+#endif
 }
 
 static void __exit nv_mem_client_exit(void)

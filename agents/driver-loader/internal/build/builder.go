@@ -100,7 +100,7 @@ func (b *Builder) Build(ctx context.Context, r Request) (cache.Set, error) {
 		return cache.Set{}, err
 	}
 	b.Log.Info("building modules", "kernel", r.Release, "driver", r.Payload.Version, "type", r.Flavour, "headers", headers.Build, "compiler", compiler.Version)
-	w := work{Request: r, headers: headers, compiler: compiler, stage: stage, report: report}
+	w := work{Request: r, headers: headers, compiler: compiler, stage: stage, report: report, network: b.Places.Network(r.Release, r.Machine), root: b.Places.root()}
 	set, err := w.build(ctx, source)
 	if err == nil {
 		report.step(StepStore, "")
@@ -161,6 +161,9 @@ type work struct {
 	compiler Chosen
 	stage    *staging.Stage
 	report   reporter
+	// network has the headers of the driver of network adapters. root is the host's root folder.
+	network Network
+	root    string
 }
 
 func (w work) build(ctx context.Context, source string) (cache.Set, error) {
@@ -172,7 +175,8 @@ func (w work) build(ctx context.Context, source string) (cache.Set, error) {
 	subject := fmt.Sprintf("modules of driver %s for kernel %s", w.Payload.Version, w.Release)
 	err := makeRun{
 		dir: dir, headers: w.headers, compiler: w.compiler.Program, exclude: w.Exclude, jobs: w.Jobs, subject: subject,
-		log: filepath.Join(filepath.Dir(w.stage.Dir), w.Release+".log"),
+		variables: w.network.variables(w.root),
+		log:       filepath.Join(filepath.Dir(w.stage.Dir), w.Release+".log"),
 		progress: func(done, total int) {
 			w.report(progress.Progress{Step: StepCompile, Done: done, Total: total})
 		},
@@ -194,7 +198,7 @@ func (w work) collect(ctx context.Context, dir string) (cache.Set, error) {
 	}
 	set := cache.Set{
 		Key: w.Key(w.headers.Compiler), Built: time.Now().UTC().Truncate(time.Second),
-		BuiltWith: w.compiler.Version, Prebuilt: w.Banner == "",
+		BuiltWith: w.compiler.Version, Prebuilt: w.Banner == "", Network: w.network.ID,
 	}
 	w.report.step(StepSign, "")
 	for _, file := range files {

@@ -39,6 +39,9 @@ type Places struct {
 	Modules string
 	// Store is the agent's store, which has the fetched headers.
 	Store string
+	// Mellanox is the folder of the driver container of network adapters, as a path of this process.
+	// Default: run/mellanox/drivers below Root.
+	Mellanox string
 }
 
 func (p Places) modules() string {

@@ -34,10 +34,12 @@ type makeRun struct {
 	// compiler is the path of the compiler.
 	compiler string
 	exclude  []string
-	jobs     int
-	subject  string
-	log      string
-	progress func(done, total int)
+	// variables are further variables of make, as NAME=value.
+	variables []string
+	jobs      int
+	subject   string
+	log       string
+	progress  func(done, total int)
 }
 
 // arguments returns the arguments for make. Its variables are defined by the Makefile in NVIDIA's
@@ -61,7 +63,7 @@ func (m makeRun) arguments() []string {
 	if len(m.exclude) > 0 {
 		args = append(args, "NV_EXCLUDE_KERNEL_MODULES="+strings.Join(m.exclude, " "))
 	}
-	return args
+	return append(args, m.variables...)
 }
 
 // run runs make, and reports each object. make and its child processes are killed if ctx or this

@@ -71,7 +71,7 @@ func missing(dir string) bool {
 
 // Add copies modules into the cache, as the set with the key set.Key. An earlier set with this key
 // is replaced. The File of each module is the path of the file to copy. Add keeps Built, BuiltWith,
-// Prebuilt and the names of the modules, and derives all other fields from the files.
+// Prebuilt, Network and the names of the modules, and derives all other fields from the files.
 func (c Cache) Add(ctx context.Context, set Set) (Set, error) {
 	if err := set.Key.check(); err != nil {
 		return Set{}, fmt.Errorf("add modules to the cache: %w", err)

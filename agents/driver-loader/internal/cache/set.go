@@ -40,6 +40,9 @@ type Set struct {
 	BuiltWith string `json:"builtWith,omitempty"`
 	// Prebuilt is set if another kernel was running during the build.
 	Prebuilt bool `json:"prebuilt,omitempty"`
+	// Network identifies the driver of network adapters whose headers nvidia_peermem was built with. It is
+	// "" for none.
+	Network string `json:"network,omitempty"`
 
 	// Dir is the folder of the set.
 	Dir string `json:"-"`

@@ -1,0 +1,52 @@
+package build_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"gotest.tools/v3/assert"
+
+	"outrigger.dev/agents/driver-loader/internal/build"
+	"outrigger.dev/agents/driver-loader/internal/module"
+	"outrigger.dev/agents/driver-loader/internal/payload"
+)
+
+// The driver of network adapters can come to a node after the modules were built.
+func TestPeermemIsBuiltWithTheHeadersOfTheNetworkAdapters(t *testing.T) {
+	root, release := headersOf(t)
+	b := newBuilder(t, root)
+	b.Places.Mellanox = t.TempDir()
+	r := build.Request{Release: release, Machine: "x86_64", Payload: sources(t, b.Places.Store, standIns), Flavour: payload.Open}
+	base, err := b.Build(t.Context(), r)
+	assert.NilError(t, err)
+	if m, err := module.Read(base.Path("nvidia_peermem")); err != nil || slices.Contains(m.Depends, "nvidia") || base.Network != "" {
+		t.Errorf("without headers: it depends on %q, %q, %v", m.Depends, base.Network, err)
+	}
+	headers := filepath.Join(b.Places.Mellanox, "usr/src/ofa_kernel/x86_64", release)
+	write(t, filepath.Join(headers, "Module.symvers"), "0x00000001\tib_register_peer_memory_client\tib_core\tEXPORT_SYMBOL\t\n")
+	alone, err := b.BuildPeermem(t.Context(), r, base)
+	assert.NilError(t, err)
+	m, err := module.Read(alone.Path("nvidia_peermem"))
+	assert.NilError(t, err)
+	core, err := module.Read(base.Path("nvidia"))
+	assert.NilError(t, err)
+	const symbol = "nvidia_p2p_get_pages"
+	if !slices.Equal(m.Depends, []string{"nvidia"}) || m.Needs[symbol] != core.Provides[symbol] || m.Needs[symbol] == 0 {
+		t.Errorf("it depends on %q, and needs version %x of %s, which has %x", m.Depends, m.Needs[symbol], symbol, core.Provides[symbol])
+	}
+	if id := b.Places.Network(release, "x86_64").ID; alone.Network != id || id == "" || len(alone.Modules) != 1 || alone.Key == base.Key {
+		t.Errorf("%+v, want the network %q", alone, id)
+	}
+	// A later build of all modules uses the headers.
+	all, err := b.Build(t.Context(), r)
+	assert.NilError(t, err)
+	if m, err := module.Read(all.Path("nvidia_peermem")); err != nil || !slices.Contains(m.Depends, "nvidia") || all.Network != alone.Network {
+		t.Errorf("it depends on %q, %q, %v", m.Depends, all.Network, err)
+	}
+	assert.NilError(t, os.WriteFile(filepath.Join(headers, "Module.symvers"), []byte("0x00000002\tib_register_peer_memory_client\tib_core\tEXPORT_SYMBOL\t\n"), 0o600))
+	if id := b.Places.Network(release, "x86_64").ID; id == alone.Network {
+		t.Error("another driver of network adapters has the same identity")
+	}
+}
