@@ -5,8 +5,11 @@ package pci
 
 import "path/filepath"
 
-// nvidia is NVIDIA's vendor id.
-const nvidia = 0x10de
+// nvidia is NVIDIA's vendor ID for GPUs. Mellanox is its vendor ID for network adapters.
+const (
+	nvidia   = 0x10de
+	Mellanox = 0x15b3
+)
 
 // Device is one PCI device of NVIDIA.
 type Device struct {

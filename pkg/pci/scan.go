@@ -43,6 +43,19 @@ func Scan(sysRoot string) ([]Device, error) {
 	return devices, errors.Join(errs...)
 }
 
+// Present reports whether the node has a PCI device of a vendor.
+func Present(sysRoot string, vendor uint16) bool {
+	dir := devicesDir(sysRoot)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		number, err := readNumber(filepath.Join(dir, e.Name()), "vendor", 16)
+		return err == nil && number == uint64(vendor)
+	})
+}
+
 // isSysfs reports whether root looks like a sysfs, even without a PCI bus.
 func isSysfs(root string) bool {
 	_, err := os.Stat(filepath.Join(root, "bus"))

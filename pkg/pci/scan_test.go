@@ -180,3 +180,18 @@ func TestScanSimulatedNode(t *testing.T) {
 		t.Errorf("Scan() without a GPU and the driver says %v (-want +got):\n%s", err, diff)
 	}
 }
+
+func TestPresent(t *testing.T) {
+	sys := t.TempDir()
+	if pci.Present(sys, pci.Mellanox) {
+		t.Error("a node without a PCI bus has a network adapter")
+	}
+	put(t, sys, "0000:17:00.0", gpuFiles(nil))
+	if pci.Present(sys, pci.Mellanox) {
+		t.Error("a GPU is taken for a network adapter")
+	}
+	put(t, sys, "0000:18:00.0", files{"vendor": "0x15b3\n"})
+	if !pci.Present(sys, pci.Mellanox) {
+		t.Error("the network adapter is not found")
+	}
+}
