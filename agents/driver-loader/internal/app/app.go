@@ -15,6 +15,7 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/kube"
 )
@@ -52,13 +53,13 @@ func (s *settings) newAgent(_ *cli.Context, log *slog.Logger) (*agent.Agent, err
 // agent returns the agent for completed settings.
 func (s *settings) agent(log *slog.Logger) (*agent.Agent, error) {
 	var up *upgrades
+	report := func(e kube.Event) {
+		if up != nil {
+			up.events.Report(e)
+		}
+	}
 	licenses := license.New(license.Config{
-		Configured: s.daemons.Licensed, Query: s.daemons.Query, Log: log,
-		Report: func(e kube.Event) {
-			if up != nil {
-				up.events.Report(e)
-			}
-		},
+		Configured: s.daemons.Licensed, Query: s.daemons.Query, Log: log, Report: report,
 	})
 	s.config.Settled = func() {
 		if up != nil {
@@ -67,6 +68,9 @@ func (s *settings) agent(log *slog.Logger) (*agent.Agent, error) {
 		licenses.Again()
 	}
 	s.config.Started = licenses.Again
+	s.config.Skipped = func(c cause.Cause) {
+		report(kube.Event{Warning: true, Reason: string(c.Code), Message: c.Error()})
+	}
 	l := loader.New(s.config, s.machine)
 	ready := l.Ready
 	imported := make(chan struct{})

@@ -14,6 +14,7 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/preflight"
+	"outrigger.dev/agents/driver-loader/internal/stack"
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/holders"
 	"outrigger.dev/pkg/pci"
@@ -66,6 +67,14 @@ func used() (loader.Observation, preflight.Facts) {
 	return o, f
 }
 
+// options selects the optional modules for the tests that name them.
+func options(test string) stack.Options {
+	if strings.Contains(test, "optional modules") {
+		return stack.All()
+	}
+	return stack.Options{}
+}
+
 func TestPlan(t *testing.T) {
 	for name, node := range map[string]func() (loader.Observation, preflight.Facts){
 		"a bare node":              bare,
@@ -97,6 +106,16 @@ func TestPlan(t *testing.T) {
 			o.Displays = []string{"Xorg (pid 812), which has /dev/dri/card0 open"}
 			return o, f
 		},
+		"a driver whose load failed, and optional modules": func() (loader.Observation, preflight.Facts) {
+			o, f := bare()
+			o.Devices[0].Product = 0x2342 // coupled to a Grace CPU
+			o.Sets = []cache.Set{{Key: cache.Key{Driver: "580.95.05", Sources: "d1", Flavour: "open"}}}
+			o.Modules, o.Adapter = map[string]kernel.Loaded{"gdrdrv": {Name: "gdrdrv"}}, true
+			failed := cause.New(cause.ModuleInitFailed, "module nvidia", `its initialization failed (EIO); the kernel's log: "NVRM: GPU 0000:17:00.0: RmInitAdapter failed!; NVRM: None of the NVIDIA devices were initialized."`)
+			o.Failure = &loader.Failure{Driver: o.Desired(loader.Desired{}), Causes: []cause.Cause{failed}}
+			o.Tried = map[string]loader.Attempt{"nvidia_peermem": {Cause: cause.New(cause.RDMAUnavailable, "module nvidia_peermem", "it was built without headers")}}
+			return o, f
+		},
 		"a driver of the host": func() (loader.Observation, preflight.Facts) {
 			o, f := used()
 			o.Host = o.Running.Version
@@ -106,7 +125,7 @@ func TestPlan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o, f := node()
 			var out strings.Builder
-			assert.NilError(t, printVerdict(&out, preflight.Derive(o, loader.Desired{}, f)))
+			assert.NilError(t, printVerdict(&out, preflight.Derive(o, loader.Desired{Options: options(name)}, f)))
 			golden.Assert(t, out.String(), "plan/"+strings.ReplaceAll(name, " ", "-")+".golden")
 		})
 	}

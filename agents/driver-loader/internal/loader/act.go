@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"syscall"
 	"time"
 
 	"outrigger.dev/agents/driver-loader/internal/build"
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/payload"
+	"outrigger.dev/agents/driver-loader/internal/stack"
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/devnode"
@@ -26,6 +26,10 @@ func (l *Loader) act(ctx context.Context, o Observation, s Step) error {
 	p, _ := o.payload(s.Driver.Digest)
 	switch s.Kind {
 	case Build:
+		if base, built := o.set(s.Driver); built && s.optional == stack.Peermem {
+			_, err := l.cfg.Builder.BuildPeermem(ctx, l.request(o.Kernel, p, s.Driver.Flavour), base)
+			return err
+		}
 		_, err := l.cfg.Builder.Build(ctx, l.request(o.Kernel, p, s.Driver.Flavour))
 		return err
 	case Show:
@@ -54,6 +58,7 @@ func (l *Loader) act(ctx context.Context, o Observation, s Step) error {
 			if err := l.rehearse(ctx, o, s.Driver); err != nil {
 				return err
 			}
+			return l.displace(s)
 		}
 		return l.unload(s.Modules)
 	case Nodes:
@@ -163,7 +168,7 @@ func (l *Loader) unload(modules []string) error {
 // driver is loaded again. It returns false for a step that says nothing about the driver.
 func (l *Loader) failed(ctx context.Context, o Observation, s Step, err error) bool {
 	c := o.Change
-	if c == nil || c.Failed != nil || !c.To.same(s.Driver) || !slices.Contains([]Kind{Show, Load, Start, Validate}, s.Kind) {
+	if c == nil || c.Failed != nil || !c.To.same(s.Driver) || c.From.Version == "" || !provesDriver(s.Kind) {
 		return false
 	}
 	why := causes(s, err)[0]

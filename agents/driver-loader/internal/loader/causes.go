@@ -46,3 +46,19 @@ func InUse(used []string, by []holders.Holder) []cause.Cause {
 	}
 	return out
 }
+
+// rolledBack returns the cause of a rollback of the desired driver. The text in again says how a user
+// retries this driver.
+func (c Change) rolledBack(again string) cause.Cause {
+	if c.Failed.Code == cause.UpgradeGivenUp {
+		return *c.Failed
+	}
+	text := "it does not work on this node, and driver " + c.From.Version + " was loaded again"
+	if c.From.Version == c.To.Version {
+		text = "it does not work with the desired parameters or kernel module type, and was loaded again with the previous ones"
+	}
+	return cause.Cause{
+		Code: c.Failed.Code, Subject: "driver " + c.To.Version, Text: text + ": " + c.Failed.Subject + ": " + c.Failed.Text,
+		Fix: strings.TrimPrefix(c.Failed.Fix+"; then "+again+", or choose another driver", "; "),
+	}
+}

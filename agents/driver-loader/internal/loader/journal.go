@@ -22,6 +22,10 @@ type record struct {
 	Works  Driver `json:"works"`
 	// Change is the current change, or nil.
 	Change *Change `json:"change,omitempty"`
+	// Failure is the last step that failed, or nil after a success.
+	Failure *Failure `json:"failure,omitempty"`
+	// Tried has the failed attempts to load optional modules, by module.
+	Tried map[string]Attempt `json:"tried,omitempty"`
 }
 
 // journal is the file with the state that must survive a crash or a reboot.
@@ -65,11 +69,21 @@ func (j journal) edit(change func(r *record)) error {
 	return nil
 }
 
-// forgive removes a failed change from the journal, so that it is tried again.
+// forgive removes failures from the journal, so that a driver and its optional modules are tried again.
 func (j journal) forgive() error {
 	return j.edit(func(r *record) {
+		r.Tried = nil
 		if r.Change != nil && r.Change.Failed != nil {
 			r.Change = nil
 		}
 	})
+}
+
+// forgiveFirst removes a failed driver that was replaced by the kernel's own driver.
+func (j journal) forgiveFirst() error {
+	r, _ := j.read() // Observe reports a journal that cannot be read
+	if r.Change == nil || len(r.Change.Restored) == 0 {
+		return nil
+	}
+	return j.edit(func(r *record) { r.Change = nil })
 }

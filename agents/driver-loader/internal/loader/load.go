@@ -29,23 +29,49 @@ func (l *Loader) load(ctx context.Context, o Observation, s Step) error {
 	if err != nil {
 		return err
 	}
+	if alone := o.peermemSet(s.Driver); s.optional == stack.Peermem && alone.Dir != b.set.Dir {
+		if err := l.replacePeermem(ctx, b, alone.Key); err != nil {
+			return err
+		}
+	}
 	order, absent, others := stack.LoadOrder(b.modules, s.Modules)
 	if len(absent) > 0 {
 		return cause.New(cause.ModuleNotInDriver, "driver "+s.Driver.Version, "it was built without "+strings.Join(absent, ", "))
 	}
+	if _, loaded := o.Modules[networkCore]; s.optional == stack.Peermem && slices.Contains(others, networkCore) && !loaded {
+		// The kernel's own ib_core would keep the driver of the network adapters from loading its ib_core.
+		return cause.New(cause.RDMAUnavailable, "module "+stack.Peermem, "it needs the module "+networkCore+", which the driver of the network adapters has not loaded yet")
+	}
 	if err := l.loadKernels(ctx, o, others); err != nil {
 		return err
 	}
+	if err := l.recordLoad(o, s.Driver); err != nil {
+		return err
+	}
 	symbols := l.symbols(o)
+	if s.optional != "" {
+		// It needs symbols of modules that are not the kernel's, such as the driver of network adapters.
+		symbols = nil
+	}
 	for _, name := range order {
 		if _, loaded := o.Modules[name]; !loaded {
-			if err := l.loadOne(ctx, b.set.Path(name), s.Driver.Params[name], symbols); err != nil {
+			if err := l.loadOne(ctx, b.paths[name], s.Driver.Params[name], symbols); err != nil {
 				return err
 			}
 		}
 		export(symbols, b.modules[name])
 	}
-	return l.journal.edit(func(r *record) { r.Loaded = s.Driver })
+	return nil
+}
+
+// recordLoad records the driver with its parameters in the journal, before its first module is loaded: a
+// later module can fail, and this process can be killed while a module initializes. It does not record a
+// driver whose core was loaded by another program.
+func (l *Loader) recordLoad(o Observation, d Driver) error {
+	if _, loaded := o.Modules[stack.Core]; loaded && !o.Noted {
+		return nil
+	}
+	return l.journal.edit(func(r *record) { r.Loaded = d })
 }
 
 // rehearse makes all checks of load for the modules of a driver, while modules with the same names
@@ -57,7 +83,7 @@ func (l *Loader) rehearse(ctx context.Context, o Observation, d Driver) error {
 	}
 	wanted := []string{stack.Core}
 	for name := range b.modules {
-		if _, loaded := o.Modules[name]; loaded && name != stack.Core {
+		if _, loaded := o.Modules[name]; loaded && name != stack.Core && !slices.Contains(stack.Optional(stack.All()), name) {
 			wanted = append(wanted, name)
 		}
 	}
@@ -86,8 +112,9 @@ func export(symbols check.Symbols, m *module.Module) {
 // built holds the built modules of a driver.
 type built struct {
 	set cache.Set
-	// modules has the metadata of the modules, without their code, by name.
+	// modules has the metadata of the modules, without their code, by name. paths has their files.
 	modules map[string]*module.Module
+	paths   map[string]string
 }
 
 // built returns the built modules of a driver, after it has compared their digests.
@@ -100,22 +127,31 @@ func (l *Loader) built(ctx context.Context, o Observation, d Driver) (built, err
 	if err != nil {
 		return built{}, err
 	}
-	modules, err := readModules(set)
-	return built{set: set, modules: modules}, err
+	b := built{set: set, modules: map[string]*module.Module{}, paths: map[string]string{}}
+	return b, b.add(set)
 }
 
-// readModules reads the metadata of the modules of a set, without their code.
-func readModules(set cache.Set) (map[string]*module.Module, error) {
-	out := map[string]*module.Module{}
+// add reads the metadata of the modules of a set. Modules of the set replace modules with the same names.
+func (b built) add(set cache.Set) error {
 	for _, f := range set.Modules {
-		m, err := module.Read(filepath.Join(set.Dir, f.File))
+		path := filepath.Join(set.Dir, f.File)
+		m, err := module.Read(path)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		m.Data = nil
-		out[f.Name] = m
+		b.modules[f.Name], b.paths[f.Name] = m, path
 	}
-	return out, nil
+	return nil
+}
+
+// replacePeermem replaces nvidia_peermem by the module that was built alone.
+func (l *Loader) replacePeermem(ctx context.Context, b built, key cache.Key) error {
+	set, err := l.cache.Find(ctx, key)
+	if err != nil {
+		return err
+	}
+	return b.add(set)
 }
 
 // loadOne checks a module and loads it.

@@ -64,6 +64,8 @@ type Config struct {
 	Settled func()
 	// Started is called after daemons were started. It may be nil.
 	Started func()
+	// Skipped is called if an optional module cannot be loaded, unless that was so before. It may be nil.
+	Skipped func(cause.Cause)
 	// Patience is how long Swap waits for users of the driver. Default: 5 minutes.
 	Patience time.Duration
 	// Calls loads and unloads modules; nil for the running kernel. Open opens and closes a device; nil
@@ -97,10 +99,12 @@ type Loader struct {
 	// checked is the driver that was checked last, and drivers the last value that recordDrivers recorded.
 	checked Driver
 	drivers string
+	// mounted is the root of the working driver in the store, or "".
+	mounted string
 	// importFailed is the reason why Import failed.
 	importFailed *cause.Cause
-	// forget is set to try a failed driver again.
-	forget bool
+	// forget is set to try a failed driver again. started is set after the first settling of this process.
+	forget, started bool
 }
 
 // New returns a Loader.
@@ -184,19 +188,24 @@ func (l *Loader) settle(ctx context.Context, desired func() (Desired, error), fi
 				// This error can be the reason for the other causes: without sysfs, the node seems to have no GPU.
 				step.Causes = append([]cause.Cause{AsCause("node", observed)}, step.Causes...)
 			}
+			if step.Kind == Done {
+				l.recordFailure(o, nil)
+				l.recordMounted(o)
+			}
 			if observed == nil && step.Kind == Done {
 				l.collect(o, o.Desired(desired))
 			}
 			return l.stop(ctx, step)
 		}
 		l.cfg.Log.Info("next step", "step", step.String())
-		if err = l.act(ctx, o, step); err == nil {
-			continue
-		}
-		if step.ahead {
-			return l.stop(ctx, Step{Kind: Done, Driver: o.Running, Causes: causes(step, err), ahead: true})
-		}
-		if ctx.Err() != nil || !l.failed(ctx, o, step, err) {
+		err = l.act(ctx, o, step)
+		switch {
+		case err == nil:
+		case step.ahead:
+			return l.stop(ctx, Step{Kind: Done, Driver: o.Running, Causes: causes(step, err), Optional: step.Optional, ahead: true})
+		case step.optional != "" && ctx.Err() == nil:
+			l.skip(o, step, err)
+		case l.fail(ctx, o, step, err):
 			return l.stop(ctx, wait(causes(step, err)...))
 		}
 	}
@@ -236,6 +245,9 @@ func (l *Loader) stop(ctx context.Context, step Step) Step {
 }
 
 func (l *Loader) set(step Step) {
+	if step.optional != "" {
+		step.Kind, step.Modules, step.optional = Done, nil, "" // the driver works
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.state = step
@@ -260,26 +272,4 @@ func (l *Loader) Ready() error {
 	default:
 		return errors.New(s.String())
 	}
-}
-
-// Again makes Run observe the node again.
-func (l *Loader) Again() { l.loop.Wake() }
-
-// Retry makes Run observe the node again, and try a failed driver again.
-func (l *Loader) Retry() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.forget = true
-	l.Again()
-}
-
-// forgive removes a failed change from the journal after a call of Retry.
-func (l *Loader) forgive() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.forget {
-		return nil
-	}
-	l.forget = false
-	return l.journal.forgive()
 }

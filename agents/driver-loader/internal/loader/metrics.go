@@ -8,6 +8,8 @@ func NewMetrics(l *Loader) prometheus.Collector {
 	ready := prometheus.NewDesc(namespace+"ready", "1 while the driver is loaded and works; 0 while it is not, as /readyz explains.", nil, nil)
 	driver := prometheus.NewDesc(namespace+"driver_info", "1, with version and kernel module type of the driver, while it is ready.", []string{"version", "type"}, nil)
 	causes := prometheus.NewDesc(namespace+"causes", "Number of causes why the desired driver is not ready, by code.", []string{"code"}, nil)
+	optional := prometheus.NewDesc(namespace+"optional_module_loaded",
+		"1 for a selected optional module that is loaded, and 0 for one that is not loaded, with the code of the cause.", []string{"module", "code"}, nil)
 	return prometheus.CollectorFunc(func(ch chan<- prometheus.Metric) {
 		state := l.State()
 		is := 0.0
@@ -16,6 +18,16 @@ func NewMetrics(l *Loader) prometheus.Collector {
 			ch <- prometheus.MustNewConstMetric(driver, prometheus.GaugeValue, 1, state.Driver.Version, string(state.Driver.Flavour))
 		}
 		ch <- prometheus.MustNewConstMetric(ready, prometheus.GaugeValue, is)
+		for _, m := range state.Optional {
+			is, code := 0.0, ""
+			if m.Loaded {
+				is = 1
+			}
+			if m.Cause != nil {
+				code = string(m.Cause.Code)
+			}
+			ch <- prometheus.MustNewConstMetric(optional, prometheus.GaugeValue, is, m.Module, code)
+		}
 		counts := map[string]int{}
 		for _, c := range state.Causes {
 			counts[string(c.Code)]++

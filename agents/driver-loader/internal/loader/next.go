@@ -2,7 +2,6 @@ package loader
 
 import (
 	"slices"
-	"strings"
 
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/stack"
@@ -38,6 +37,9 @@ func Next(o Observation, d Desired) Step {
 		return step
 	}
 	step := o.settle(target, back, d)
+	if step.Kind == Done {
+		step = o.optional(step, d)
+	}
 	if step.Kind == Done && kept {
 		return o.prepare(step, d)
 	}
@@ -61,9 +63,9 @@ func (o Observation) prepare(done Step, d Desired) Step {
 	case len(o.obstacles(next)) > 0:
 		done.Causes = o.obstacles(next)
 	case !o.Built(next):
-		return Step{Kind: Build, Driver: next, ahead: true}
+		return Step{Kind: Build, Driver: next, Optional: done.Optional, ahead: true}
 	case !o.Rehearsed.same(next):
-		return Step{Kind: Rehearse, Driver: next, ahead: true}
+		return Step{Kind: Rehearse, Driver: next, Optional: done.Optional, ahead: true}
 	}
 	return done
 }
@@ -104,7 +106,7 @@ func (o Observation) desired(d Desired) (Driver, *cause.Cause) {
 	if flavour == "" {
 		flavour = o.auto(p)
 	}
-	return Driver{Version: p.Version, Flavour: flavour, Digest: p.Digest, Params: d.Params}, nil
+	return Driver{Version: p.Version, Flavour: flavour, Digest: p.Digest, Params: stack.WithDefaults(d.Params, p.Version, o.hostGPUs())}, nil
 }
 
 // target returns the driver to load: the desired one, or the previous one if the desired one has failed.
@@ -117,6 +119,10 @@ func (o Observation) target(d Desired) (target Driver, back bool, missing *cause
 			return o.Before, false, nil
 		}
 		return desired, false, missing
+	}
+	if len(c.Restored) > 0 {
+		why := c.gaveBack()
+		return Driver{}, false, &why
 	}
 	if _, ok := o.payload(c.From.Digest); !ok {
 		return Driver{}, false, &cause.Cause{
@@ -143,9 +149,10 @@ func (a Driver) known(o Observation) Driver {
 	return a
 }
 
-// differs reports whether the loaded driver has to be replaced.
+// differs reports whether the loaded driver has to be replaced. Parameters of modules that are not loaded
+// do not matter.
 func (o Observation) differs(target Driver) bool {
-	if o.Noted && !o.Running.Params.Equal(target.Params) {
+	if o.Noted && !o.Running.Params.Of(o.Modules).Equal(target.Params.Of(o.Modules)) {
 		return true
 	}
 	return o.Running.Version != target.Version || o.Running.Flavour != target.Flavour || len(target.Params.Differing(o.Modules)) > 0
@@ -277,20 +284,4 @@ func (o Observation) settle(target Driver, back bool, d Desired) Step {
 		done.Causes = []cause.Cause{o.Change.rolledBack(again)}
 	}
 	return done
-}
-
-// rolledBack returns the cause of a rollback of the desired driver. The text in again says how a user
-// retries this driver.
-func (c Change) rolledBack(again string) cause.Cause {
-	if c.Failed.Code == cause.UpgradeGivenUp {
-		return *c.Failed
-	}
-	text := "it does not work on this node, and driver " + c.From.Version + " was loaded again"
-	if c.From.Version == c.To.Version {
-		text = "it does not work with the desired parameters or kernel module type, and was loaded again with the previous ones"
-	}
-	return cause.Cause{
-		Code: c.Failed.Code, Subject: "driver " + c.To.Version, Text: text + ": " + c.Failed.Subject + ": " + c.Failed.Text,
-		Fix: strings.TrimPrefix(c.Failed.Fix+"; then "+again+", or choose another driver", "; "),
-	}
 }

@@ -74,6 +74,10 @@ type Change struct {
 	// Failed is the reason why To does not work. The loader then loads From again, and keeps it
 	// until another driver is desired or a user asks to try again.
 	Failed *cause.Cause `json:"failed,omitempty"`
+	// Displaced has the modules of the kernel's own driver that were unloaded for To, in this order. If To
+	// fails and there is no From, they are loaded again: Restored has the modules then.
+	Displaced []string `json:"displaced,omitempty"`
+	Restored  []string `json:"restored,omitempty"`
 }
 
 // Observation is the observed state of a node. Next derives the next step from it.
@@ -95,6 +99,14 @@ type Observation struct {
 	// Change is the change in the journal, or nil. Before is the driver that worked last.
 	Change *Change
 	Before Driver
+	// Failure is the last step that failed, or nil after a success.
+	Failure *Failure
+	// Adapter is set if the node has a network adapter that can access the memory of GPUs. Network then
+	// identifies the headers of its driver, "" without headers.
+	Adapter bool
+	Network string
+	// Tried has the failed attempts to load optional modules, by module.
+	Tried map[string]Attempt
 	// Container is set while NVIDIA's driver container reports that its driver works.
 	Container bool
 	// Shown is the digest of the payload whose root is mounted at the driver's place, or "".

@@ -79,6 +79,9 @@ func (l *Loader) Observe(ctx context.Context) (Observation, error) {
 	}
 	note(err)
 	o.Claimed, o.Validated, o.Rehearsed = l.grant != nil, l.validated, l.rehearsed()
+	if o.Adapter = pci.Present(l.cfg.Kernel.Sys, pci.Mellanox); o.Adapter {
+		o.Network = l.cfg.Builder.Places.Network(o.Kernel.Release, o.Kernel.Machine).ID
+	}
 	o.Displays, err = l.displays(ctx, o)
 	note(err)
 	if o.Running.Version == "" {
@@ -105,7 +108,8 @@ func (l *Loader) Observe(ctx context.Context) (Observation, error) {
 // observeStore adds the content of the store, and the loaded driver with its parameters from the journal.
 func (l *Loader) observeStore(o *Observation) error {
 	noted, journalErr := l.journal.read()
-	o.Change, o.Before = noted.Change, noted.Works
+	o.Change, o.Before, o.Failure = noted.Change, noted.Works, noted.Failure
+	o.Tried = noted.Tried
 	var payloadsErr, setsErr, shownErr error
 	o.Payloads, payloadsErr = l.payloads.List()
 	var sets []cache.Set

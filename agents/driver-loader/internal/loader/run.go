@@ -18,6 +18,8 @@ const (
 	// doneInterval is the time between observations of a node with a working driver. The
 	// kernel does not report that a module was unloaded.
 	doneInterval = time.Minute
+	// rootInterval is the time between checks of the mount of the driver root.
+	rootInterval = 2 * time.Second
 	// usersInterval is the time between observations while the driver to replace is in use.
 	usersInterval = 15 * time.Second
 	// retryFirst and retryMost are the first and the longest delay after any other cause.
@@ -30,7 +32,40 @@ func (l *Loader) Run(ctx context.Context) error {
 	defer watching.Wait()
 	watching.Go(func() { pci.Watch(ctx, l.cfg.Kernel.Sys, l.cfg.Log, l.Again) })
 	watching.Go(func() { l.cfg.Contract.WatchFact(ctx, contract.DriverReady, l.lost) })
+	watching.Go(func() { l.watchRoot(ctx) })
 	return l.loop.Run(ctx)
+}
+
+// watchRoot makes Run observe the node again when another program has mounted something over the driver
+// root, or has unmounted it.
+func (l *Loader) watchRoot(ctx context.Context) {
+	for covered := false; pace.Pause(ctx, rootInterval); {
+		before := covered
+		if covered = l.covered(); covered && !before {
+			l.cfg.Log.Warn("another program has changed the mount of the driver root, mounting the driver root again", "path", l.cfg.Place.At)
+			l.Again()
+		}
+	}
+}
+
+// covered reports whether the driver works, and its root is not mounted at its place.
+func (l *Loader) covered() bool {
+	l.mu.Lock()
+	mounted := l.mounted
+	l.mu.Unlock()
+	if mounted == "" || l.State().Kind != Done {
+		return false
+	}
+	is, err := l.cfg.Place.Shown(mounted)
+	return err == nil && !is
+}
+
+// recordMounted records the root of the working driver, for covered.
+func (l *Loader) recordMounted(o Observation) {
+	p, _ := o.payload(o.Shown)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mounted = p.Root
 }
 
 // newLoop returns the loop of Run.

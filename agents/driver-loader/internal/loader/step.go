@@ -55,12 +55,16 @@ type Step struct {
 	// Causes are the reasons why the node is not in the desired state. The kind Done has Causes if
 	// the loader has rolled back a change of the driver.
 	Causes []cause.Cause `json:"causes,omitempty"`
+	// Optional has the states of the selected optional modules, while the driver works.
+	Optional []OptionalModule `json:"optional,omitempty"`
 	// Users is set if the step waits for known processes. The node can then be observed often,
 	// because no agent has to close its handles.
 	Users bool `json:"-"`
 
 	// ahead is set if the step prepares another driver while the loaded one works.
 	ahead bool
+	// optional is the optional module that the step loads while the driver works, or "".
+	optional string
 }
 
 // String describes the step.

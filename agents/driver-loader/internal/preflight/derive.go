@@ -28,6 +28,8 @@ func Derive(o loader.Observation, d loader.Desired, f Facts) Verdict {
 		v.signatures()
 		v.parts()
 		v.disk()
+		v.lastFailure()
+		v.optional(d)
 	}
 	v.uses()
 	v.licenses()
@@ -93,6 +95,9 @@ func (v *deriver) driver(d loader.Desired) {
 		return
 	}
 	v.add("payload", OK, "driver %s is in the store", v.target.Version)
+	if stack.CoherentDefault(d.Params, v.target.Params) {
+		v.add("parameters", Note, "nvidia gets NVreg_CoherentGPUMemoryMode=driver, because GPUs are coupled to a Grace CPU; set the parameter in nvidia.conf for another mode")
+	}
 	supported := 0
 	var reasons []string
 	for _, g := range v.o.GPUs() {
@@ -162,6 +167,32 @@ func (v *deriver) parts() {
 			continue
 		}
 		v.add(name, Note, "neither loaded, built in nor installed: most GPUs work without it; if the driver needs it, install all modules of the kernel")
+	}
+}
+
+// optional reports the optional modules. The driver works without them.
+func (v *deriver) optional(d loader.Desired) {
+	for _, name := range stack.Optional(d.Options) {
+		_, loaded := v.o.Modules[name]
+		tried, failed := v.o.Tried[name]
+		why := tried.Cause
+		switch {
+		case loaded:
+			v.add(name, OK, "loaded")
+		case name == stack.Peermem && !v.o.Adapter:
+			v.add(name, OK, "not loaded: this node has no network adapter of NVIDIA (Mellanox)")
+		case failed:
+			v.add(name, Note, "not loaded, the driver works without it: %s: %s; fix: %s", why.Code, why.Text, why.Fix)
+		default:
+			v.add(name, OK, "not loaded yet: the agent loads it after the driver")
+		}
+	}
+}
+
+// lastFailure reports why the last attempt to load the driver failed.
+func (v *deriver) lastFailure() {
+	for _, c := range v.o.LastFailure(v.target) {
+		v.problem("load", c)
 	}
 }
 

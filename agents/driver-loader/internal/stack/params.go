@@ -126,6 +126,17 @@ func number(text string) (uint64, error) {
 	return strconv.ParseUint(text, 0, 64)
 }
 
+// Of returns the parameters of loaded modules.
+func (p Params) Of(loaded map[string]kernel.Loaded) Params {
+	out := Params{}
+	for name, params := range p {
+		if _, ok := loaded[name]; ok {
+			out[name] = params
+		}
+	}
+	return out
+}
+
 // Equal reports whether two sets of parameters are equal in any order.
 func (p Params) Equal(other Params) bool {
 	sorted := func(params Params) map[string]string {

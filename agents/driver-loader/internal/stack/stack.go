@@ -23,13 +23,33 @@ type Options struct {
 	Storage, GDRCopy bool
 }
 
-// Wanted returns the modules that a node needs, in the order of NVIDIA's driver container.
+// All returns options that select all optional parts.
+func All() Options { return Options{DRM: true, RDMA: true, Storage: true, GDRCopy: true} }
+
+// Wanted returns the modules without which the driver of a node does not work, in the order of NVIDIA's
+// driver container.
 func Wanted(o Options) []string {
 	out := []string{Core, "nvidia_uvm", "nvidia_modeset"}
+	if o.DRM {
+		out = append(out, "nvidia_drm")
+	}
+	return out
+}
+
+// The optional modules. The driver works without them.
+const (
+	Peermem = "nvidia_peermem"
+	Storage = "nvidia_fs"
+	GDRCopy = "gdrdrv"
+)
+
+// Optional returns the optional modules that the options select, in load order.
+func Optional(o Options) []string {
+	var out []string
 	for _, optional := range []struct {
 		name   string
 		wanted bool
-	}{{"nvidia_drm", o.DRM}, {"nvidia_peermem", o.RDMA}, {"nvidia_fs", o.Storage}, {"gdrdrv", o.GDRCopy}} {
+	}{{Peermem, o.RDMA}, {Storage, o.Storage}, {GDRCopy, o.GDRCopy}} {
 		if optional.wanted {
 			out = append(out, optional.name)
 		}

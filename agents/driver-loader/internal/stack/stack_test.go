@@ -61,9 +61,17 @@ func TestModulesThatDependOnEachOtherAreLoadedOnce(t *testing.T) {
 }
 
 func TestWanted(t *testing.T) {
-	all := stack.Options{DRM: true, RDMA: true, Storage: true, GDRCopy: true}
-	if d := cmp.Diff("nvidia nvidia_uvm nvidia_modeset nvidia_drm nvidia_peermem nvidia_fs gdrdrv", strings.Join(stack.Wanted(all), " ")); d != "" {
-		t.Error(d)
+	for _, tc := range []struct {
+		options          stack.Options
+		wanted, optional string
+	}{
+		{stack.Options{}, "nvidia nvidia_uvm nvidia_modeset", ""},
+		{stack.All(), "nvidia nvidia_uvm nvidia_modeset nvidia_drm", "nvidia_peermem nvidia_fs gdrdrv"},
+	} {
+		got := []string{strings.Join(stack.Wanted(tc.options), " "), strings.Join(stack.Optional(tc.options), " ")}
+		if d := cmp.Diff([]string{tc.wanted, tc.optional}, got); d != "" {
+			t.Errorf("wanted, optional (-want +got):\n%s", d)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -31,10 +32,13 @@ func (n Node) fileNames(file, version string) bool {
 // Load loads a module like the kernel.
 func (n Node) Load(_ context.Context, m *module.Module, params []string) error {
 	n.notify("load %s", m.Name)
+	if text, err := os.ReadFile(n.path("failing/" + m.Name)); err == nil {
+		return cause.Cause{Code: cause.ModuleInitFailed, Subject: "module " + m.Name, Text: string(text), Fix: "read the log"}
+	}
 	if m.Name == "nvidia" && n.fileNames("rejected", m.Version) {
 		return cause.Cause{Code: cause.ModuleInitFailed, Subject: "module nvidia", Text: "its init failed", Fix: "read the log"}
 	}
-	if m.Name != "nvidia" && !n.fileNames("sys/module/nvidia/version", m.Version+"\n") {
+	if slices.Contains(m.Depends, "nvidia") && !n.fileNames("sys/module/nvidia/version", m.Version+"\n") {
 		return cause.Cause{Code: cause.ModuleDependencyMissing, Subject: "module " + m.Name, Text: "nvidia of its version is not loaded"}
 	}
 	made := n.path("made/" + m.Name)
@@ -87,7 +91,7 @@ func (n Node) count() error {
 	if _, err := os.Stat(n.path("used")); err == nil {
 		uses++
 	}
-	for _, name := range []string{"nvidia_uvm", "nvidia_modeset"} {
+	for _, name := range append([]string{"nvidia_uvm", "nvidia_modeset"}, optional()...) {
 		holder := filepath.Join(core, "holders", name)
 		_, err := os.Stat(n.path("sys/module/" + name))
 		if err != nil {

@@ -6,6 +6,7 @@ package loadertest
 import (
 	"debug/elf"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/payload/payloadtest"
 	"outrigger.dev/agents/driver-loader/internal/root"
+	"outrigger.dev/agents/driver-loader/internal/stack"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/devnode"
 )
@@ -39,7 +41,12 @@ type Node struct {
 	// At is called before a module is loaded or unloaded, and before a device is opened:
 	// "load nvidia", "unload nvidia_uvm", "open nvidiactl". It may end the process.
 	At func(what string) `json:"-"`
+	// Optional is set if the drivers have the optional modules.
+	Optional bool
 }
+
+// optional returns the optional modules.
+func optional() []string { return stack.Optional(stack.All()) }
 
 // New makes a node without a driver. It needs root, for mounts and device nodes.
 func New(t *testing.T) Node {
@@ -106,7 +113,13 @@ func (n Node) Stock(t *testing.T, version string) payload.Payload {
 	request := build.Request{Release: k.Release, Machine: k.Machine, Banner: k.Banner, Payload: p, Flavour: payload.Open}
 	set := cache.Set{Key: request.Key(k.Banner)}
 	dir := t.TempDir()
-	for name, depends := range map[string][]string{"nvidia": nil, "nvidia_uvm": {"nvidia"}, "nvidia_modeset": {"nvidia"}} {
+	modules := map[string][]string{"nvidia": nil, "nvidia_uvm": {"nvidia"}, "nvidia_modeset": {"nvidia"}}
+	for _, name := range optional() {
+		if n.Optional {
+			modules[name] = []string{"nvidia"}
+		}
+	}
+	for name, depends := range modules {
 		m := moduletest.Module{Name: name, Version: version, Vermagic: release + " SMP", Depends: depends, Params: []string{Param}}
 		file := filepath.Join(dir, name+".ko")
 		payloadtest.Write(t, file, string(m.Bytes()), 0o644)
@@ -121,6 +134,45 @@ func (n Node) Stock(t *testing.T, version string) payload.Payload {
 // Reject makes the module nvidia of a version fail when it is loaded.
 func (n Node) Reject(t *testing.T, version string) {
 	payloadtest.Write(t, n.path("rejected"), version, 0o644)
+}
+
+// Break makes a module fail when it is loaded, until the text is "".
+func (n Node) Break(t *testing.T, module, text string) {
+	t.Helper()
+	if text != "" {
+		payloadtest.Write(t, n.path("failing/"+module), text, 0o644)
+	} else if err := os.Remove(n.path("failing/" + module)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+}
+
+// Adapter adds a network adapter that can access the memory of GPUs.
+func (n Node) Adapter(t *testing.T) {
+	t.Helper()
+	payloadtest.Write(t, n.path("sys/bus/pci/devices/0000:18:00.0/vendor"), "0x15b3\n", 0o644)
+}
+
+// Nouveau loads the kernel's own driver for the GPUs, which is installed on the node.
+func (n Node) Nouveau(t *testing.T) {
+	t.Helper()
+	m := moduletest.Module{Name: "nouveau", Vermagic: release + " SMP"}
+	payloadtest.Write(t, n.path("modules/"+release+"/kernel/nouveau.ko"), string(m.Bytes()), 0o644)
+	payloadtest.Write(t, n.path("modules/"+release+"/modules.dep"), "kernel/nouveau.ko:\n", 0o644)
+	for name, content := range map[string]string{"initstate": "live\n", "refcnt": "0\n"} {
+		payloadtest.Write(t, n.path("sys/module/nouveau/"+name), content, 0o644)
+	}
+}
+
+// HasModule reports whether a module is loaded.
+func (n Node) HasModule(name string) bool {
+	_, err := os.Stat(n.path("sys/module/" + name))
+	return err == nil
+}
+
+// Param returns the value of the parameter Param of the module nvidia, or "" without a value.
+func (n Node) Param() string {
+	data, _ := os.ReadFile(n.path("sys/module/nvidia/parameters/" + Param))
+	return strings.TrimSpace(string(data))
 }
 
 // Mute makes the devices of a version fail when they are opened.

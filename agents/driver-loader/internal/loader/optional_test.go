@@ -1,0 +1,113 @@
+package loader_test
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+
+	"outrigger.dev/agents/driver-loader/internal/loader"
+	"outrigger.dev/agents/driver-loader/internal/loader/loadertest"
+	"outrigger.dev/agents/driver-loader/internal/stack"
+	"outrigger.dev/pkg/cause"
+)
+
+// withOptional returns a loader of a node that selects all optional modules, and the causes that it
+// reports.
+func withOptional(n loadertest.Node, version string) (*loader.Loader, *[]cause.Cause) {
+	cfg := n.Config(version, slog.New(slog.DiscardHandler))
+	cfg.Desired = func() (loader.Desired, error) {
+		return loader.Desired{Version: version, Options: stack.Options{RDMA: true, Storage: true, GDRCopy: true}}, nil
+	}
+	var reported []cause.Cause
+	cfg.Skipped = func(c cause.Cause) { reported = append(reported, c) }
+	return loader.New(cfg, loadertest.Machine), &reported
+}
+
+// codes returns the states of optional modules: "loaded", "" or the code of a cause.
+func codes(s loader.Step) map[string]string {
+	out := map[string]string{}
+	for _, m := range s.Optional {
+		switch {
+		case m.Loaded:
+			out[m.Module] = "loaded"
+		case m.Cause != nil:
+			out[m.Module] = string(m.Cause.Code)
+		default:
+			out[m.Module] = ""
+		}
+	}
+	return out
+}
+
+func TestAnOptionalModuleNeverHoldsTheDriverBack(t *testing.T) {
+	for module, code := range map[string]cause.Code{
+		"nvidia_peermem": cause.RDMAUnavailable, "nvidia_fs": cause.GDSUnavailable, "gdrdrv": cause.GDRCopyUnavailable,
+	} {
+		t.Run(module, func(t *testing.T) {
+			n := loadertest.New(t)
+			n.Optional = true
+			loads := 0
+			n.At = func(what string) {
+				if what == "load "+module {
+					loads++
+				}
+			}
+			n.Adapter(t)
+			n.Stock(t, one)
+			n.Break(t, module, "it says why")
+			l, reported := withOptional(n, one)
+			for range 2 {
+				step := l.Settle(t.Context())
+				if step.Kind != loader.Done || len(step.Causes) > 0 || l.Ready() != nil || n.Published() != one {
+					t.Fatalf("%s %v, ready: %v, published: %q", step, step.Causes, l.Ready(), n.Published())
+				}
+				for name, got := range codes(step) {
+					if want := map[bool]string{true: string(code), false: "loaded"}[name == module]; got != want {
+						t.Errorf("%s: %q, want %q", name, got, want)
+					}
+				}
+			}
+			if loads != 1 {
+				t.Errorf("it was tried %d times, and nothing had changed", loads)
+			}
+			if len(*reported) != 1 || (*reported)[0].Code != code || !strings.Contains((*reported)[0].Text, "it says why") || (*reported)[0].Fix == "" {
+				t.Errorf("reported: %v", *reported)
+			}
+			n.Break(t, module, "")
+			l.Retry()
+			if step := l.Settle(t.Context()); codes(step)[module] != "loaded" || !n.HasModule(module) {
+				t.Errorf("%s %v", step, codes(step))
+			}
+		})
+	}
+}
+
+func TestAnUpgradeIgnoresOptionalModules(t *testing.T) {
+	n := loadertest.New(t)
+	n.Optional = true
+	n.Adapter(t)
+	n.Stock(t, one)
+	l, _ := withOptional(n, one)
+	l.Settle(t.Context())
+	n.Optional = false // the next driver has none of them
+	n.Stock(t, two)
+	l, _ = withOptional(n, two)
+	if step := l.Settle(t.Context()); step.Kind != loader.Done || len(step.Causes) > 0 || n.Loaded() != two || codes(step)["nvidia_fs"] != string(cause.GDSUnavailable) {
+		t.Errorf("%s %v %v", step, step.Causes, codes(step))
+	}
+}
+
+func TestPeermemNeedsANetworkAdapter(t *testing.T) {
+	n := loadertest.New(t)
+	n.Optional = true
+	n.Stock(t, one)
+	l, reported := withOptional(n, one)
+	step := l.Settle(t.Context())
+	if got := codes(step); got["nvidia_peermem"] != "" || n.HasModule("nvidia_peermem") || len(*reported) > 0 || got["gdrdrv"] != "loaded" {
+		t.Errorf("without an adapter: %v, %v", got, *reported)
+	}
+	n.Adapter(t)
+	if got := codes(l.Settle(t.Context())); got["nvidia_peermem"] != "loaded" {
+		t.Errorf("an adapter came: %v", got)
+	}
+}
