@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,9 @@ func TestDriverInAGuest(t *testing.T) {
 	}{
 		{"drivers that cannot be loaded", "TestRejected", nil, true},
 		{"nouveau is loaded", "TestNouveau", nil, true},
+		{"optional modules fail", "TestOptional", nil, true},
+		{"a driver is loaded by half", "TestHalfLoaded", nil, true},
+		{"another program mounts over the driver", "TestForeignMount", nil, true},
 		{"first boot", "TestFirstBoot", nil, false},
 		{"after a reboot", "TestReboot", nil, false},
 		{"signatures enforced", "TestSignatures", []string{"module.sig_enforce=1"}, false},
@@ -36,6 +40,9 @@ func TestDriverInAGuest(t *testing.T) {
 			defer stop()
 			m := m
 			m.Options, m.Discard = boot.options, boot.discard
+			if boot.test == "TestOptional" {
+				m.Devices = append(slices.Clip(m.Devices), "edu,addr=6") // the network adapter
+			}
 			code, out, err := m.Run(ctx, "/usr/bin/test", "-test.v", "-test.run", "^"+boot.test+"$")
 			if err != nil || code != 0 || !strings.Contains(out, "--- PASS: "+boot.test) {
 				t.Errorf("exit code %d, %v\n%s", code, err, out)
@@ -61,11 +68,13 @@ func addLoader(t *testing.T, m *qemu.Machine) {
 		change  func(sources string)
 	}{
 		{"580.95.05", nil},
-		{"580.105.08", func(sources string) { // has a stand-in for nouveau beside its own modules
-			if err := os.CopyFS(filepath.Join(sources, "nouveau"), os.DirFS("testdata/nouveau")); err != nil {
-				t.Fatal(err)
+		{"580.105.08", func(sources string) { // has stand-ins for nouveau, and for a nvidia_fs that fails, beside its own modules
+			for _, module := range []string{"nouveau", "nvidia-fs"} {
+				if err := os.CopyFS(filepath.Join(sources, module), os.DirFS("testdata/"+module)); err != nil {
+					t.Fatal(err)
+				}
 			}
-			edit(t, filepath.Join(sources, "Makefile"), func(text string) string { return strings.Replace(text, "ALL := ", "ALL := nouveau ", 1) })
+			edit(t, filepath.Join(sources, "Makefile"), func(text string) string { return strings.Replace(text, "ALL := ", "ALL := nouveau nvidia-fs ", 1) })
 		}},
 		{"590.44.01", func(sources string) { // fails to initialize with EIO
 			edit(t, filepath.Join(sources, "Kbuild"), func(text string) string { return text + "ccflags-y += -DSIM_INIT_ERRNO=5\n" })

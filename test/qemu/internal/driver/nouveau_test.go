@@ -29,6 +29,13 @@ func TestNouveau(t *testing.T) {
 		loaded(t, "")
 		f.Close()
 	})
+	t.Run("it comes back if the driver does not work", func(t *testing.T) {
+		install(t)
+		fails(t, broken, "load", `"unload nouveau"`, "ModuleInitFailed", "asked to fail with error 5")
+		bound(t, true)
+		loaded(t, "")
+		has(t, succeeds(t, broken, "plan"), "it does not work on this node, and nouveau was loaded again", "asked to fail with error 5")
+	})
 	t.Run("it is unloaded before the driver is loaded", func(t *testing.T) {
 		out := succeeds(t, first, "load")
 		has(t, out, `"unload nouveau"`, "unloading module", "module=nouveau")
@@ -41,14 +48,39 @@ func TestNouveau(t *testing.T) {
 	})
 }
 
-// insert loads the stand-in for nouveau.
-func insert(t *testing.T) {
+// built returns the file of the stand-in for nouveau.
+func built(t *testing.T) string {
 	t.Helper()
 	files, err := filepath.Glob(store + "/modules/*/*/nouveau.ko")
 	if err != nil || len(files) != 1 {
 		t.Fatal(files, err)
 	}
-	f := hold(t, files[0])
+	return files[0]
+}
+
+// install installs the stand-in for nouveau as a module of the kernel.
+func install(t *testing.T) {
+	t.Helper()
+	lists, err := filepath.Glob("/lib/modules/*/modules.dep")
+	if err != nil || len(lists) != 1 {
+		t.Fatal(lists, err)
+	}
+	list, err := os.ReadFile(lists[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	module, err := os.ReadFile(built(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(filepath.Dir(lists[0]), "kernel/nouveau.ko"), string(module))
+	write(t, lists[0], string(list)+"kernel/nouveau.ko:\n")
+}
+
+// insert loads the stand-in for nouveau.
+func insert(t *testing.T) {
+	t.Helper()
+	f := hold(t, built(t))
 	defer f.Close()
 	if err := unix.FinitModule(int(f.Fd()), "", 0); err != nil {
 		t.Fatal(err)
