@@ -13,6 +13,8 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/module"
 	"outrigger.dev/agents/driver-loader/internal/module/moduletest"
 	"outrigger.dev/agents/driver-loader/internal/payload/payloadtest"
+	"outrigger.dev/agents/driver-loader/internal/stack"
+	"outrigger.dev/pkg/cause"
 )
 
 // own loads modules of the kernel too.
@@ -47,5 +49,18 @@ func TestOnlyModulesOfTheKernelThatAreLoadedAreLogged(t *testing.T) {
 		if strings.Contains(log.String(), name) {
 			t.Errorf("nothing was done about %s, and the log names it:\n%s", name, &log)
 		}
+	}
+}
+
+func TestAModuleThatTheDriverDoesNotHaveIsNamed(t *testing.T) {
+	n := loadertest.New(t)
+	n.Stock(t, one)
+	cfg := n.Config(one, slog.New(slog.DiscardHandler))
+	cfg.Desired = func() (loader.Desired, error) {
+		return loader.Desired{Version: one, Options: stack.Options{DRM: true}}, nil
+	}
+	step := loader.New(cfg, loadertest.Machine).Settle(t.Context())
+	if len(step.Causes) != 1 || step.Causes[0].Code != cause.ModuleNotInDriver || !strings.Contains(step.Causes[0].Text, "nvidia_drm") {
+		t.Errorf("%s %v", step, step.Causes)
 	}
 }
