@@ -33,10 +33,7 @@ func (l *Loader) act(ctx context.Context, o Observation, s Step) error {
 		_, err := l.cfg.Builder.Build(ctx, l.request(o.Kernel, p, s.Driver.Flavour))
 		return err
 	case Show:
-		if err := l.cfg.Place.Show(p.Root); err != nil {
-			return err
-		}
-		return l.cfg.Place.Firmware()
+		return l.show(p)
 	case Load:
 		return l.load(ctx, o, s)
 	case Begin:

@@ -190,7 +190,8 @@ func (l *Loader) settle(ctx context.Context, desired func() (Desired, error), fi
 			}
 			if step.Kind == Done {
 				l.recordFailure(o, nil)
-				l.recordMounted(o)
+				p, _ := o.payload(o.Shown)
+				l.setMounted(p.Root)
 			}
 			if observed == nil && step.Kind == Done {
 				l.collect(o, o.Desired(desired))

@@ -5,8 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"outrigger.dev/agents/driver-loader/internal/cache"
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/loader/loadertest"
+	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/stack"
 	"outrigger.dev/pkg/cause"
 )
@@ -109,5 +111,53 @@ func TestPeermemNeedsANetworkAdapter(t *testing.T) {
 	n.Adapter(t)
 	if got := codes(l.Settle(t.Context())); got["nvidia_peermem"] != "loaded" {
 		t.Errorf("an adapter came: %v", got)
+	}
+}
+
+// The driver of the network adapters can come after the driver of the GPUs.
+func TestPeermemFollowsTheHeadersOfTheNetworkAdapters(t *testing.T) {
+	alone := func(network string) cache.Set {
+		return cache.Set{Key: cache.Key{Driver: "1", Sources: "d1", Flavour: "open-peermem"}, Network: network}
+	}
+	for name, tc := range map[string]struct {
+		network, base string
+		more          []cache.Set
+		kind          loader.Kind
+	}{
+		"no headers":                           {"", "", nil, loader.Load},
+		"headers came":                         {"n1", "", nil, loader.Build},
+		"… and peermem was built with them":    {"n1", "", []cache.Set{alone("n1")}, loader.Load},
+		"… other headers came":                 {"n2", "", []cache.Set{alone("n1")}, loader.Build},
+		"all modules were built with them":     {"n1", "n1", nil, loader.Load},
+		"… and peermem before, with others":    {"n1", "n1", []cache.Set{alone("n0")}, loader.Load},
+		"the headers are gone, after a reboot": {"", "", []cache.Set{alone("n1")}, loader.Load},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := running()
+			o.Adapter, o.Network = true, tc.network
+			o.Sets[0].Network = tc.base
+			o.Sets = append(o.Sets, tc.more...)
+			step := loader.Next(o, loader.Desired{Version: "1", Flavour: payload.Open, Options: stack.Options{RDMA: true}})
+			if step.Kind != tc.kind || step.Driver.Version != "1" {
+				t.Errorf("%s, want %s", step, tc.kind)
+			}
+		})
+	}
+}
+
+// The module that was built alone has a parameter that the other one does not have.
+func TestPeermemThatWasBuiltAloneIsLoaded(t *testing.T) {
+	n := loadertest.New(t)
+	n.Optional = true
+	n.Adapter(t)
+	p := n.Stock(t, one)
+	n.StockPeermem(t, p, "alone")
+	cfg := n.Config(one, slog.New(slog.DiscardHandler))
+	cfg.Desired = func() (loader.Desired, error) {
+		return loader.Desired{Version: one, Options: stack.Options{RDMA: true}, Params: stack.Params{"nvidia_peermem": {"alone=1"}}}, nil
+	}
+	step := loader.New(cfg, loadertest.Machine).Settle(t.Context())
+	if codes(step)["nvidia_peermem"] != "loaded" {
+		t.Errorf("%s %v", step, step.Optional)
 	}
 }

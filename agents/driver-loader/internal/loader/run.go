@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/pace"
@@ -42,7 +43,6 @@ func (l *Loader) watchRoot(ctx context.Context) {
 	for covered := false; pace.Pause(ctx, rootInterval); {
 		before := covered
 		if covered = l.covered(); covered && !before {
-			l.cfg.Log.Warn("another program has changed the mount of the driver root, mounting the driver root again", "path", l.cfg.Place.At)
 			l.Again()
 		}
 	}
@@ -60,12 +60,23 @@ func (l *Loader) covered() bool {
 	return err == nil && !is
 }
 
-// recordMounted records the root of the working driver, for covered.
-func (l *Loader) recordMounted(o Observation) {
-	p, _ := o.payload(o.Shown)
+// setMounted records the root of the working driver, "" without one. It returns the previous root.
+func (l *Loader) setMounted(root string) (before string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.mounted = p.Root
+	before, l.mounted = l.mounted, root
+	return before
+}
+
+// show mounts the root of a driver at its place.
+func (l *Loader) show(p payload.Payload) error {
+	if before := l.setMounted(""); before != "" && before == p.Root {
+		l.cfg.Log.Warn("another program has changed the mount of the driver root, mounting the driver root again", "path", l.cfg.Place.At)
+	}
+	if err := l.cfg.Place.Show(p.Root); err != nil {
+		return err
+	}
+	return l.cfg.Place.Firmware()
 }
 
 // newLoop returns the loop of Run.

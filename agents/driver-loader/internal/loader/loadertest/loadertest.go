@@ -131,6 +131,23 @@ func (n Node) Stock(t *testing.T, version string) payload.Payload {
 	return p
 }
 
+// StockPeermem puts nvidia_peermem with a parameter into the store, as a module that was built alone.
+func (n Node) StockPeermem(t *testing.T, p payload.Payload, param string) {
+	t.Helper()
+	k, err := kernel.Observe(n.Config("", nil).Kernel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := moduletest.Module{Name: stack.Peermem, Version: p.Version, Vermagic: release + " SMP", Depends: []string{stack.Core}, Params: []string{param}}
+	file := filepath.Join(t.TempDir(), "nvidia-peermem.ko")
+	payloadtest.Write(t, file, string(m.Bytes()), 0o644)
+	request := build.Request{Release: k.Release, Machine: k.Machine, Banner: k.Banner, Payload: p, Flavour: payload.Open}
+	set := cache.Set{Key: request.PeermemKey(k.Banner), Modules: []cache.Module{{Name: stack.Peermem, File: file}}, Network: "n1"}
+	if _, err := (cache.Cache{Dir: n.path("store")}).Add(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Reject makes the module nvidia of a version fail when it is loaded.
 func (n Node) Reject(t *testing.T, version string) {
 	payloadtest.Write(t, n.path("rejected"), version, 0o644)
