@@ -26,12 +26,7 @@ func (l *Loader) act(ctx context.Context, o Observation, s Step) error {
 	p, _ := o.payload(s.Driver.Digest)
 	switch s.Kind {
 	case Build:
-		if base, built := o.set(s.Driver); built && s.optional == stack.Peermem {
-			_, err := l.cfg.Builder.BuildPeermem(ctx, l.request(o.Kernel, p, s.Driver.Flavour), base)
-			return err
-		}
-		_, err := l.cfg.Builder.Build(ctx, l.request(o.Kernel, p, s.Driver.Flavour))
-		return err
+		return l.build(ctx, o, s)
 	case Show:
 		return l.show(p)
 	case Load:
@@ -82,6 +77,20 @@ func (l *Loader) act(ctx context.Context, o Observation, s Step) error {
 		return nil
 	}
 	return fmt.Errorf("perform the step %q: it is unknown", s.Kind)
+}
+
+// build builds the modules of a driver, or one of its optional modules alone.
+func (l *Loader) build(ctx context.Context, o Observation, s Step) error {
+	p, _ := o.payload(s.Driver.Digest)
+	request := l.request(o.Kernel, p, s.Driver.Flavour)
+	base, built := o.set(s.Driver)
+	var err error
+	if built && s.optional == stack.Peermem {
+		_, err = l.cfg.Builder.BuildPeermem(ctx, request, base)
+	} else {
+		_, err = l.cfg.Builder.Build(ctx, request)
+	}
+	return err
 }
 
 // request returns the request to build the modules of a driver.
