@@ -3,6 +3,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 
@@ -105,12 +106,21 @@ func (s *settings) agent(log *slog.Logger) (*agent.Agent, error) {
 	return a, nil
 }
 
-// importPayload imports the driver that the flags name.
+// importPayload imports the driver that the flags name. It makes this driver the desired one, unless the flags name
+// another version.
 func (s *settings) importPayload(ctx context.Context) error {
-	_, err := s.store().Import(ctx, s.payload)
+	if !s.disableVGPUCheck {
+		version, err := payload.GuestVersion(ctx, s.payload)
+		if err != nil {
+			return err
+		}
+		s.desired.Version = cmp.Or(version, s.desired.Version)
+	}
+	p, err := s.store().Import(ctx, s.payload)
+	s.desired.Payload = p.Digest
 	return err
 }
 
 func (s *settings) store() payload.Store {
-	return payload.Store{Dir: s.config.Store, Machine: s.machine}
+	return payload.Store{Dir: s.config.Store, Machine: s.machine, Version: s.desired.Version}
 }

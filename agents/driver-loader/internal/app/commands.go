@@ -93,7 +93,7 @@ func (s *settings) importSource(ctx context.Context, from string) error {
 	if set := s.desired.Version; set != "" && set != p.Version {
 		return cmdline.Usagef("flag --source: %s has driver %s, but --driver-version is %s: set only one of them", from, p.Version, set)
 	}
-	s.desired.Version = p.Version
+	s.desired.Version, s.desired.Payload = p.Version, p.Digest
 	return nil
 }
 

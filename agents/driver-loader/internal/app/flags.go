@@ -44,11 +44,15 @@ func (s *settings) driverFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{
 			Name: "driver-version", EnvVars: []string{"DRIVER_VERSION"}, Destination: &s.desired.Version,
-			Usage: "`VERSION` of the driver in the store to load; if empty, the driver that was imported last",
+			Usage: "`VERSION` of the driver in the store to load; if empty, the driver of --payload, or the driver that was imported last",
 		},
 		&cli.PathFlag{
 			Name: "payload", EnvVars: []string{"DRIVER_PAYLOAD"}, Destination: &s.payload,
 			Usage: "`PATH` of a driver to import at start: a .run archive, a folder with its content, the root of a driver image, or NVIDIA's sources",
+		},
+		&cli.BoolFlag{
+			Name: "disable-vgpu-version-check", EnvVars: []string{"DISABLE_VGPU_VERSION_CHECK"}, Value: true, Destination: &s.disableVGPUCheck,
+			Usage: "load the driver of --driver-version; with false, an image with drivers for virtual machines chooses the driver for the host's version",
 		},
 		cmdline.Enum(&cli.StringFlag{
 			Name: "kernel-module-type", EnvVars: []string{"KERNEL_MODULE_TYPE"}, Value: autoType, Destination: &s.moduleType,

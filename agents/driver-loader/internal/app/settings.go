@@ -36,7 +36,7 @@ type settings struct {
 	// params is the folder with the parameters of the modules.
 	params                         string
 	payload, moduleType            string
-	autoUpgrade                    bool
+	autoUpgrade, disableVGPUCheck  bool
 	signingKey, signingCertificate string
 
 	// The fields below are only used in a cluster.

@@ -73,8 +73,8 @@ func (r Request) Key(compiler string) cache.Key {
 func (b *Builder) Build(ctx context.Context, r Request) (cache.Set, error) {
 	report := reporter(progress.Since(time.Now(), b.Progress))
 	var misfit *cause.Cause
-	if dir := r.Payload.Precompiled[r.Release]; dir != "" && r.Banner != "" {
-		set, why, err := b.addPrecompiled(ctx, r, dir, report)
+	if len(r.Payload.Precompiled[r.Release]) > 0 && r.Banner != "" {
+		set, why, err := b.addPrecompiled(ctx, r, report)
 		if err != nil || why == nil {
 			return set, err
 		}

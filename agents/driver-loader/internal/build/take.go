@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +20,12 @@ import (
 
 // addPrecompiled adds precompiled modules to the cache. It returns a misfit if they are for
 // another kernel or of another flavour.
-func (b *Builder) addPrecompiled(ctx context.Context, r Request, dir string, report reporter) (set cache.Set, misfit *cause.Cause, err error) {
+func (b *Builder) addPrecompiled(ctx context.Context, r Request, report reporter) (set cache.Set, misfit *cause.Cause, err error) {
+	dir := r.Payload.Precompiled[r.Release][r.Flavour]
+	if dir == "" {
+		has := slices.Sorted(maps.Keys(r.Payload.Precompiled[r.Release]))
+		return cache.Set{}, r.unfit(cause.ModuleSourcesMissing, fmt.Sprintf("they are of the type %s, not %s", has[0], r.Flavour)), nil
+	}
 	stage, err := staging.New(filepath.Join(b.Places.Store, "build"))
 	if err != nil {
 		return cache.Set{}, nil, err
@@ -26,7 +33,7 @@ func (b *Builder) addPrecompiled(ctx context.Context, r Request, dir string, rep
 	defer func() { err = errors.Join(err, stage.Close()) }()
 	report.step(StepSources, "precompiled")
 	set = cache.Set{Key: r.Key(r.Banner), Built: time.Now().UTC().Truncate(time.Second)}
-	files, err := filepath.Glob(filepath.Join(dir, "*.ko*"))
+	files, err := precompiled(ctx, dir, stage.Dir)
 	if err != nil {
 		return cache.Set{}, nil, err
 	}
@@ -55,14 +62,24 @@ func (b *Builder) addPrecompiled(ctx context.Context, r Request, dir string, rep
 	return set, nil, err
 }
 
+// precompiled returns the files of precompiled modules. It links modules that are distributed in parts in a folder below
+// stage.
+func precompiled(ctx context.Context, dir, stage string) ([]string, error) {
+	parts := filepath.Join(dir, payload.PartsName)
+	if _, err := os.Stat(parts); err == nil {
+		return join(ctx, parts, filepath.Join(stage, payload.PartsName))
+	}
+	return filepath.Glob(filepath.Join(dir, "*.ko*"))
+}
+
 // misfit returns why a module does not match the kernel or the flavour; nil if it does.
 func (r Request) misfit(m *module.Module) *cause.Cause {
 	release, _, _ := strings.Cut(m.Vermagic, " ")
-	switch proprietary := m.License == "NVIDIA"; {
+	switch flavour, shown := payload.FlavourOf(m); {
 	case release != r.Release:
 		return r.unfit(cause.ModuleWrongRelease, fmt.Sprintf("the module %s was built for the kernel %q", m.Name, release))
-	case proprietary != (r.Flavour == payload.Proprietary):
-		return r.unfit(cause.ModuleSourcesMissing, fmt.Sprintf("the module %s is not of the type %s", m.Name, r.Flavour))
+	case shown && flavour != r.Flavour:
+		return r.unfit(cause.ModuleSourcesMissing, fmt.Sprintf("the module %s is of the type %s, not %s", m.Name, flavour, r.Flavour))
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package garbage_test
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"testing"
 
@@ -76,6 +77,21 @@ func TestWhatNothingNeedsIsRemoved(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	if removed, err := garbage.Collect(store, needed); err != nil || len(removed.Drivers)+len(removed.Modules)+len(removed.Headers) > 0 {
+		t.Errorf("%+v, %v", removed, err)
+	}
+}
+
+// TestANewDriverStaysWhateverTheClockSays imports a driver while the clock of the node is at 1970.
+func TestANewDriverStaysWhateverTheClockSays(t *testing.T) {
+	store := t.TempDir()
+	add(t, store, "570.1", "6.1")
+	now := add(t, store, "580.1", "6.1")
+	next := add(t, store, "590.1")
+	record, err := os.ReadFile(next.Dir + "/payload.json")
+	assert.NilError(t, err)
+	payloadtest.Write(t, next.Dir+"/payload.json", regexp.MustCompile(`"imported": "\d+`).ReplaceAllString(string(record), `"imported": "1970`), 0o644)
+	removed, err := garbage.Collect(store, cache.Needed{Running: "6.1", Sources: []string{now.Digest}})
+	if err != nil || len(removed.Drivers) > 0 {
 		t.Errorf("%+v, %v", removed, err)
 	}
 }

@@ -153,7 +153,7 @@ func (l *Loader) restore(ctx context.Context) error {
 	if l.cfg.Daemons != nil {
 		err = errors.Join(err, l.start(ctx))
 	}
-	if l.published(o) != o.Running.Version && (o.runsLastWorking() || o.Host != "") {
+	if l.published(o) != o.Running.ModuleVersion() && (o.runsLastWorking() || o.Host != "") {
 		err = errors.Join(err, l.cfg.Contract.Write(contract.DriverReady, l.record(o)))
 	}
 	return err

@@ -23,8 +23,16 @@ func containerCause(d Driver) cause.Cause {
 
 // NoPayloadCause returns the cause for a driver that is not in the store. An empty version means any
 // driver.
-func NoPayloadCause(version string) cause.Cause {
-	return cause.New(cause.DriverMissing, strings.TrimSpace("driver "+version), "it is not in the store of this node")
+func (o Observation) NoPayloadCause(version string) cause.Cause {
+	why := "it is not in the store of this node"
+	if len(o.Payloads) > 0 {
+		has := make([]string, 0, len(o.Payloads))
+		for _, p := range o.Payloads {
+			has = append(has, p.Version)
+		}
+		why += ", which has: " + strings.Join(has, ", ")
+	}
+	return cause.New(cause.DriverMissing, strings.TrimSpace("driver "+version), why)
 }
 
 // FlavourCause returns the cause for a driver whose modules do not support any of the GPUs.

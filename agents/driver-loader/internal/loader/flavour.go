@@ -17,10 +17,8 @@ const firstOpen = 560
 // auto returns the flavour for a driver without a configured type: the only one that it has, or the
 // one that the GPUs require, or NVIDIA's recommendation.
 func (o Observation) auto(p payload.Payload) payload.Flavour {
-	if len(p.Sources) == 1 {
-		for only := range p.Sources {
-			return only
-		}
+	if has := p.Flavours(o.Kernel.Release); len(has) == 1 {
+		return has[0]
 	}
 	for _, f := range []payload.Flavour{payload.Open, payload.Proprietary} {
 		other := payload.Proprietary

@@ -1,7 +1,7 @@
 package loader
 
 import (
-	"slices"
+	"strings"
 
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/stack"
@@ -81,7 +81,7 @@ func useHostDriver(o Observation) Step {
 	if o.MissingNodes > 0 {
 		return Step{Kind: Nodes, Driver: o.Running}
 	}
-	if o.Published != o.Running.Version {
+	if o.Published != o.Running.ModuleVersion() {
 		return Step{Kind: Publish, Driver: o.Running}
 	}
 	return Step{Kind: Done, Driver: o.Running}
@@ -91,17 +91,16 @@ func useHostDriver(o Observation) Step {
 func (o Observation) desired(d Desired) (Driver, *cause.Cause) {
 	if d.driver != nil {
 		if _, ok := o.payload(d.driver.Digest); !ok {
-			missing := NoPayloadCause(d.driver.Version)
+			missing := o.NoPayloadCause(d.driver.Version)
 			return Driver{}, &missing
 		}
 		return *d.driver, nil
 	}
-	i := slices.IndexFunc(o.Payloads, func(p payload.Payload) bool { return d.Version == "" || p.Version == d.Version })
-	if i < 0 {
-		missing := NoPayloadCause(d.Version)
+	p, found := o.choose(d)
+	if !found {
+		missing := o.NoPayloadCause(d.Version)
 		return Driver{}, &missing
 	}
-	p := o.Payloads[i]
 	flavour := d.Flavour
 	if flavour == "" {
 		flavour = o.auto(p)
@@ -138,12 +137,15 @@ func (a Driver) same(b Driver) bool {
 	return a.Version == b.Version && a.Flavour == b.Flavour && a.Digest == b.Digest && a.Params.Equal(b.Params)
 }
 
-// known adds the digest of the payload with the same version, if the store has it.
+// known adds the digest of the payload with the same version, if the store has it, or else of a payload whose modules
+// state this version.
 func (a Driver) known(o Observation) Driver {
-	for _, p := range o.Payloads {
-		if p.Version == a.Version {
-			a.Digest = p.Digest
-			break
+	for _, version := range []func(string) string{strings.Clone, payload.ModuleVersion} {
+		for _, p := range o.Payloads {
+			if version(p.Version) == a.Version {
+				a.Version, a.Digest = p.Version, p.Digest
+				return a
+			}
 		}
 	}
 	return a
@@ -152,10 +154,10 @@ func (a Driver) known(o Observation) Driver {
 // differs reports whether the loaded driver has to be replaced. Parameters of modules that are not loaded
 // do not matter.
 func (o Observation) differs(target Driver) bool {
-	if o.Noted && !o.Running.Params.Of(o.Modules).Equal(target.Params.Of(o.Modules)) {
+	if o.Noted && (!o.Running.Params.Of(o.Modules).Equal(target.Params.Of(o.Modules)) || o.Running.Version != target.Version) {
 		return true
 	}
-	return o.Running.Version != target.Version || o.Running.Flavour != target.Flavour || len(target.Params.Differing(o.Modules)) > 0
+	return o.Running.ModuleVersion() != target.ModuleVersion() || o.Running.Flavour != target.Flavour || len(target.Params.Differing(o.Modules)) > 0
 }
 
 // loadFirst returns the step of a node without a loaded driver.
@@ -220,13 +222,13 @@ func (o Observation) replace(target Driver) Step {
 
 // runsLastWorking reports whether the loaded driver is the driver that worked last.
 func (o Observation) runsLastWorking() bool {
-	return o.Running.same(o.Before) || !o.Noted && o.Running.Version == o.Before.Version
+	return o.Running.same(o.Before) || !o.Noted && o.Running.ModuleVersion() == o.Before.ModuleVersion()
 }
 
 // users returns the step of a node whose driver is in use. The driver keeps working, and NVML is not
 // claimed, because the agents would close their handles without an effect.
 func (o Observation) users(order []string) Step {
-	if o.Published != o.Running.Version && o.runsLastWorking() {
+	if o.Published != o.Running.ModuleVersion() && o.runsLastWorking() {
 		return Step{Kind: Publish, Driver: o.Before}
 	}
 	step := wait(InUse(stack.Used(o.Modules, order), o.Users)...)
@@ -272,7 +274,7 @@ func (o Observation) settle(target Driver, back bool, d Desired) Step {
 		return Step{Kind: Validate, Driver: target}
 	case o.Change != nil && !back && !d.hold:
 		return Step{Kind: Finish, Driver: target}
-	case o.Published != target.Version:
+	case o.Published != target.ModuleVersion():
 		return Step{Kind: Publish, Driver: target}
 	}
 	done := Step{Kind: Done, Driver: target}

@@ -74,6 +74,8 @@ func running() loader.Observation {
 	}
 }
 
+var wantGrid = loader.Desired{Version: "1-grid", Flavour: payload.Open}
+
 var keep2 = loader.Desired{Version: "2", Flavour: payload.Open, Keep: true}
 
 var want1, want2 = loader.Desired{Version: "1", Flavour: payload.Open}, loader.Desired{Version: "2", Flavour: payload.Open}
@@ -214,6 +216,30 @@ func TestNext(t *testing.T) {
 			want2, func(o *loader.Observation) { o.Container = true }, loader.Wait, "", nil, []cause.Code{cause.DriverOfOtherContainer},
 		},
 		"… and this agent has taken over": {want1, func(o *loader.Observation) { o.Container, o.Noted = true, true }, loader.Done, "1", nil, nil},
+		"the driver that this process has imported": {loader.Desired{Payload: "d2", Flavour: payload.Open}, nil, loader.Begin, "2", nil, nil},
+		"… the store has lost it":                   {loader.Desired{Payload: "d3", Flavour: payload.Open}, nil, loader.Wait, "", nil, []cause.Code{cause.DriverMissing}},
+		"… another version is named":                {loader.Desired{Version: "1", Payload: "d2", Flavour: payload.Open}, nil, loader.Done, "1", nil, nil},
+		"… and another payload has its version": {loader.Desired{Version: "2", Payload: "d0", Flavour: payload.Open}, func(o *loader.Observation) {
+			o.Running, o.Modules, o.Sets = loader.Driver{}, nil, []cache.Set{{Key: cache.Key{Driver: "2", Sources: "d0", Flavour: "open"}}}
+			o.Payloads, o.Shown = append(o.Payloads, payload.Payload{Version: "2", Digest: "d0", Root: "/drivers/2"}), "d0"
+		}, loader.Load, "2", all, nil},
+
+		// The modules of a driver for virtual machines state a version without -grid.
+		"a driver for virtual machines is loaded": {wantGrid, func(o *loader.Observation) {
+			o.Payloads, o.Shown, o.Validated = stored("1-grid"), "d1-grid", driver("1-grid")
+		}, loader.Done, "1-grid", nil, nil},
+		"… which this agent has noted": {wantGrid, func(o *loader.Observation) {
+			o.Payloads, o.Shown, o.Validated = stored("1-grid"), "d1-grid", driver("1-grid")
+			o.Running, o.Noted = driver("1-grid"), true
+		}, loader.Done, "1-grid", nil, nil},
+		"… and the driver of the same version is desired": {want1, func(o *loader.Observation) {
+			o.Running, o.Noted = driver("1-grid"), true
+		}, loader.Begin, "1", nil, nil},
+		"… and stays": {loader.Desired{Version: "2", Flavour: payload.Open, Keep: true}, func(o *loader.Observation) {
+			o.Payloads, o.Shown, o.Validated = stored("1", "1-grid", "2"), "d1-grid", driver("1-grid")
+			o.Running, o.Noted, o.Rehearsed = driver("1-grid"), true, driver("2")
+		}, loader.Done, "1-grid", nil, nil},
+
 		"a parameter that no module shows was added": {
 			loader.Desired{Version: "1", Flavour: payload.Open, Params: stack.Params{"nvidia": {"x=1"}}},
 			func(o *loader.Observation) { o.Noted = true }, loader.Begin, "1", nil, nil,

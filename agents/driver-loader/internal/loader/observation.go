@@ -20,11 +20,12 @@ import (
 
 // Desired is the desired state of a node.
 type Desired struct {
-	// Version is the version of the driver in the store; "" means the newest one.
-	Version string
-	Flavour payload.Flavour
-	Options stack.Options
-	Params  stack.Params
+	// Version is the version of the driver in the store. If it is empty, the driver with the digest Payload is
+	// desired, which this process has imported, or without a digest, the driver that was imported last.
+	Version, Payload string
+	Flavour          payload.Flavour
+	Options          stack.Options
+	Params           stack.Params
 	// Keep is set if a loaded driver stays, whatever its version, until an upgrade or a user
 	// replaces it.
 	Keep bool
@@ -50,6 +51,9 @@ type Driver struct {
 	// Params are the parameters of the driver's modules.
 	Params stack.Params `json:"params,omitempty"`
 }
+
+// ModuleVersion returns the version that the driver's kernel modules state.
+func (a Driver) ModuleVersion() string { return payload.ModuleVersion(a.Version) }
 
 // ID identifies a driver, for people and programs: by its version, the type of its modules, and a
 // digest of its payload and parameters. Without a driver, it is empty.
@@ -92,7 +96,7 @@ type Observation struct {
 	Noted   bool
 	// Host is the version of the driver that is installed on the host itself, or "".
 	Host string
-	// Payloads are the drivers in the store, the newest first.
+	// Payloads are the drivers in the store, the last imported first.
 	Payloads []payload.Payload
 	// Sets are the built modules for this kernel and compiler.
 	Sets []cache.Set
@@ -134,6 +138,20 @@ type Observation struct {
 // GPUs returns the GPUs on the PCI bus.
 func (o Observation) GPUs() []pci.Device {
 	return slices.DeleteFunc(slices.Clone(o.Devices), func(d pci.Device) bool { return !d.GPU() })
+}
+
+// choose returns the payload of the desired driver. If payloads have the desired version, it prefers the payload that
+// this process has imported.
+func (o Observation) choose(d Desired) (payload.Payload, bool) {
+	p, own := o.payload(d.Payload)
+	if own && (d.Version == "" || d.Version == p.Version) {
+		return p, true
+	}
+	i := slices.IndexFunc(o.Payloads, func(p payload.Payload) bool { return p.Version == d.Version || d.Version == "" && d.Payload == "" })
+	if i < 0 {
+		return payload.Payload{}, false
+	}
+	return o.Payloads[i], true
 }
 
 // Desired returns the desired driver. If the store does not have it, the result is zero.

@@ -144,7 +144,7 @@ func running(core kernel.Loaded, noted Driver) (d Driver, is bool) {
 	if strings.Contains(core.Taint, "P") {
 		d.Flavour = payload.Proprietary
 	}
-	if noted.Version == d.Version && noted.Flavour == d.Flavour {
+	if noted.ModuleVersion() == d.Version && noted.Flavour == d.Flavour {
 		return noted, true
 	}
 	return d, false
@@ -176,7 +176,7 @@ func (l *Loader) record(o Observation) contract.Record {
 	if o.Host != "" {
 		values[contract.KeyIsHostDriver], values[contract.KeyDriverRoot], values[contract.KeyDriverRootCtrPath] = "true", "/", "/host"
 	}
-	return contract.Record{Writer: Name, DriverVersion: o.Running.Version, Values: values}
+	return contract.Record{Writer: Name, DriverVersion: o.Running.ModuleVersion(), Values: values}
 }
 
 // published returns the version in the fact driver-ready, or "" if the fact has to be written.

@@ -10,7 +10,9 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 
 	"outrigger.dev/agents/driver-loader/internal/staging"
 	"outrigger.dev/pkg/cause"
@@ -20,6 +22,7 @@ import (
 const (
 	maxFiles    = 100_000
 	maxPath     = 1024
+	maxName     = 255
 	defaultSize = 16 << 30
 )
 
@@ -77,7 +80,10 @@ func (w *writer) extract(h *tar.Header, content io.Reader) error {
 // local checks a path from an archive, and returns it as a local path.
 func (w *writer) local(name string) (string, error) {
 	clean := path.Clean(name)
-	if !filepath.IsLocal(clean) || len(clean) > maxPath || strings.ContainsFunc(clean, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+	if len(clean) > maxPath || slices.ContainsFunc(strings.Split(clean, "/"), func(element string) bool { return len(element) > maxName }) {
+		return "", problem(cause.PayloadRejected, w.name, fetchAgain, "has a file whose name has more than %d characters, or whose path has more than %d: %.64q...", maxName, maxPath, clean)
+	}
+	if !filepath.IsLocal(clean) || strings.ContainsFunc(clean, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return "", problem(cause.PayloadRejected, w.name, fetchAgain, "has a file outside of its folder: %q", name)
 	}
 	if w.files++; w.files > maxFiles {
@@ -174,17 +180,30 @@ func (w *writer) parents(name string) error {
 	return w.explain(w.root.MkdirAll(path.Dir(name), 0o755))
 }
 
-// explain returns the Cause of a write error. A path that leaves the folder through a link is an error of
-// the archive. A full disk is an error of the node.
+// explain returns the Cause of a write error. A full disk is an error of the node.
 func (w *writer) explain(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case strings.Contains(err.Error(), "path escapes from parent"):
-		return problem(cause.PayloadRejected, w.name, fetchAgain, "has a file behind a link that leads out of its folder: %v", err)
-	}
-	if _, is := err.(cause.Cause); is { //nolint:errorlint // only a bare Cause is passed on
+	if err = w.blamed(err); err == nil || isCause(err) {
 		return err
 	}
 	return staging.Explain(w.root.Name(), err)
+}
+
+// blamed returns the Cause of an error that results from the content of the imported driver, such as a path that leaves
+// its folder through a link. It returns other errors unchanged.
+func (w *writer) blamed(err error) error {
+	switch {
+	case err == nil || isCause(err):
+		return err
+	case strings.Contains(err.Error(), "path escapes from parent"):
+		return problem(cause.PayloadRejected, w.name, fetchAgain, "has a file behind a link that leads out of its folder: %v", err)
+	case errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENOTDIR):
+		return problem(cause.PayloadRejected, w.name, fetchAgain, "has a path that cannot be written: %v", err)
+	}
+	return err
+}
+
+// isCause reports whether an error is a bare Cause.
+func isCause(err error) bool {
+	_, is := err.(cause.Cause) //nolint:errorlint // only a bare Cause is passed on
+	return is
 }

@@ -5,11 +5,9 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"strings"
 
 	"outrigger.dev/pkg/cause"
-	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/ldso"
 )
 
@@ -32,14 +30,14 @@ func daemonFiles() []string {
 
 // fromFolder imports the content of an archive from the folder dir. If dir is below the folder of
 // the writer, the parameter unpacked is the path of dir relative to that folder, and files are linked
-// instead of copied.
-func (f filler) fromFolder(dir, unpacked string) (record, error) {
+// instead of copied. names are the names of the archive, and of its folder.
+func (f filler) fromFolder(dir, unpacked string, names ...string) (record, error) {
 	from, err := os.OpenRoot(dir)
 	if err != nil {
 		return record{}, err
 	}
 	defer from.Close() //nolint:errcheck // the folder was only read
-	m, err := f.manifest(dir)
+	m, err := f.manifest(from)
 	if err != nil {
 		return record{}, err
 	}
@@ -63,15 +61,23 @@ func (f filler) fromFolder(dir, unpacked string) (record, error) {
 	if err := f.daemons(); err != nil {
 		return record{}, err
 	}
-	r := record{Payload: Payload{Version: m.version, Machine: f.machine}, Unknown: m.unknown}
+	r := record{Payload: Payload{Version: identity(m.version, names...), Machine: f.machine}, Unknown: m.unknown}
 	return r, f.check(m.version)
 }
 
-func (f filler) manifest(dir string) (manifest, error) {
-	data, err := hostfs.ReadFile(filepath.Join(dir, ".manifest"), maxManifest)
+// manifest reads the manifest. It does not follow a link, which could lead to any file of the host.
+func (f filler) manifest(from *os.Root) (manifest, error) {
+	info, err := from.Lstat(manifestName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return manifest{}, problem(cause.PayloadCorrupt, f.name, "use an NVIDIA driver for Linux", "has no file .manifest, so it is not a driver")
 	}
+	if err != nil {
+		return manifest{}, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxManifest {
+		return manifest{}, problem(cause.PayloadRejected, f.name, fetchAgain, "has a .manifest that is not a regular file of at most %d MiB", maxManifest>>20)
+	}
+	data, err := from.ReadFile(manifestName)
 	if err != nil {
 		return manifest{}, err
 	}
@@ -128,7 +134,7 @@ func (f filler) copy(from *os.Root, name, to string, mode fs.FileMode) error {
 // tree copies the files and links of a folder, if it exists. It skips special files, and names that skip
 // returns true for.
 func (f filler) tree(from *os.Root, dir, to string, skip func(string) bool) error {
-	return fs.WalkDir(from.FS(), dir, func(name string, e fs.DirEntry, err error) error {
+	return f.blamed(fs.WalkDir(from.FS(), dir, func(name string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) && name == dir {
 			return nil
 		}
@@ -159,7 +165,7 @@ func (f filler) tree(from *os.Root, dir, to string, skip func(string) bool) erro
 			return f.copy(from, name, target, info.Mode())
 		}
 		return nil
-	})
+	}))
 }
 
 // daemons copies the daemons for the NVLink fabric from the driver image.
@@ -203,13 +209,8 @@ func (f filler) fromTree() (record, error) {
 func (f filler) check(version string) error {
 	machines := map[string]ldso.Machine{"x86_64": ldso.X8664, "aarch64": ldso.AArch64}
 	for _, stem := range []string{"libnvidia-ml.so.", "libcuda.so."} {
-		name := path.Join(libraries(f.machine), stem+version)
-		lib, err := f.root.Open(path.Join(rootName, name))
-		if errors.Is(err, fs.ErrNotExist) {
-			name = path.Join("usr/lib64", stem+version)
-			lib, err = f.root.Open(path.Join(rootName, name))
-		}
-		if err != nil {
+		name, lib := f.library(stem + version)
+		if lib == nil {
 			return problem(cause.PayloadTruncated, f.name, fetchAgain, "lacks the library %s%s", stem, version)
 		}
 		library, is := ldso.ReadLibrary(lib)
@@ -224,4 +225,15 @@ func (f filler) check(version string) error {
 		}
 	}
 	return nil
+}
+
+// library opens a library of the driver root, and returns its path there. The file is nil if it does not exist.
+func (f filler) library(file string) (string, *os.File) {
+	for _, dir := range libraryFolders(f.machine) {
+		name := path.Join(dir, file)
+		if lib, err := f.root.Open(path.Join(rootName, name)); err == nil {
+			return name, lib
+		}
+	}
+	return "", nil
 }

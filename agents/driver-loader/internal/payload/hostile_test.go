@@ -62,12 +62,18 @@ func TestAnArchiveDoesNotLeaveItsFolder(t *testing.T) {
 		"a device":                           {{Typeflag: tar.TypeChar, Name: "null", Devmajor: 1, Devminor: 3}},
 		"a named pipe":                       {{Typeflag: tar.TypeFifo, Name: "pipe"}},
 		"a name with a character of control": {file("a\nb")},
+		"a name of 300 characters":           {file(strings.Repeat("n", 300))},
+		"a folder of 300 characters":         {file("a/" + strings.Repeat("n", 300) + "/b")},
+		"a path of 1200 characters":          {file(strings.Repeat("folder/", 170) + "file")},
+		"a manifest that is a link":          {link(".manifest", outside+"/victim")},
+		"a manifest that is a folder":        {{Typeflag: tar.TypeDir, Name: ".manifest"}},
 	} {
 		s := newStore(t)
 		path := filepath.Join(t.TempDir(), "driver.run")
 		payloadtest.Write(t, path, string(payloadtest.Run(version, "x86_64", tarOf(t, entries...))), 0o755)
 		_, err := s.Import(t.Context(), path)
-		if code(err) != cause.PayloadRejected {
+		var c cause.Cause
+		if errors.As(err, &c); c.Code != cause.PayloadRejected || c.Fix == "" || len(c.Text) > 400 {
 			t.Errorf("%s: %v", name, err)
 		}
 		empty(t, s)
@@ -76,6 +82,28 @@ func TestAnArchiveDoesNotLeaveItsFolder(t *testing.T) {
 		}
 		if entries, err := os.ReadDir(outside); err != nil || len(entries) != 1 {
 			t.Errorf("%s: the folder outside has %v, %v", name, entries, err)
+		}
+	}
+}
+
+func TestAFolderOfSourcesDoesNotLeaveTheDriver(t *testing.T) {
+	outside := t.TempDir()
+	payloadtest.Write(t, outside+"/victim", "secret", 0o644)
+	for name, target := range map[string]string{"a link to outside": outside, "a link upwards": "../../../../../../.." + outside} {
+		for _, folder := range []string{"kernel", "kernel-open"} {
+			dir := payloadtest.Driver{Version: version}.Folder(t)
+			if err := errors.Join(os.RemoveAll(dir+"/"+folder), os.Symlink(target, dir+"/"+folder)); err != nil {
+				t.Fatal(err)
+			}
+			archive := filepath.Join(t.TempDir(), "driver.run")
+			payloadtest.Write(t, archive, string(payloadtest.Run(version, "x86_64", payloadtest.Tar(t, dir))), 0o755)
+			for _, from := range []string{dir, archive} {
+				s := newStore(t)
+				if _, err := s.Import(t.Context(), from); code(err) != cause.PayloadRejected || !strings.Contains(err.Error(), "leads out of its folder") {
+					t.Errorf("%s at %s of %s: %v", name, folder, from, err)
+				}
+				empty(t, s)
+			}
 		}
 	}
 }

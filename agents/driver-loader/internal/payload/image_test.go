@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"testing"
 
@@ -66,5 +67,30 @@ func TestADriverThatIsImportedAgainIsTheLastOne(t *testing.T) {
 	all, err := s.List()
 	if err != nil || len(all) != 2 || all[0].Version != version {
 		t.Errorf("%+v %v", all, err)
+	}
+}
+
+// TestAWrongClockDoesNotOrderImports imports drivers while the clock of the node is years behind or ahead.
+func TestAWrongClockDoesNotOrderImports(t *testing.T) {
+	for name, year := range map[string]string{"a clock that was ahead": "2040", "a clock that was at 1970": "1970"} {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(t)
+			for _, next := range []string{"570.86.15", version, "590.44.01", version} {
+				p, err := s.Import(t.Context(), payloadtest.Driver{Version: next}.Folder(t))
+				assert.NilError(t, err)
+				record, err := os.ReadFile(p.Dir + "/payload.json")
+				assert.NilError(t, err)
+				at := regexp.MustCompile(`"imported": "\d+`)
+				if !at.Match(record) {
+					t.Fatalf("no time in %s", record)
+				}
+				changed := at.ReplaceAllString(string(record), `"imported": "`+year)
+				payloadtest.Write(t, p.Dir+"/payload.json", changed, 0o644)
+				if all, err := s.List(); err != nil || all[0].Version != next {
+					t.Errorf("after the import of %s: %+v, %v", next, all, err)
+				}
+				year = map[string]string{"2040": "2026", "1970": "2026", "2026": "1970"}[year]
+			}
+		})
 	}
 }

@@ -21,13 +21,14 @@ import (
 //   - a .run archive, which it reads and does not run,
 //   - a folder with the content of an archive, as "--extract-only" creates it,
 //   - the root of a driver image, with an archive or its content in the folder drivers,
+//   - the root of a driver image, with Debian packages in the folder usr/local/repos,
 //   - a driver root, with an installed driver,
 //   - NVIDIA's source tree, or its folder kernel-open: a payload without a driver root.
 //
 // It copies nothing if the source was imported before and has not changed. Errors that an operator can fix
 // are Causes. An error leaves the store unchanged.
 func (s Store) Import(ctx context.Context, from string) (Payload, error) {
-	src, err := recognise(from, s.Machine)
+	src, err := recognise(from, s.Machine, s.Version)
 	if err != nil {
 		return Payload{}, err
 	}
@@ -50,8 +51,8 @@ func (s Store) imported(stamp string) (Payload, bool) {
 	}
 	for i, r := range records {
 		if r.Stamp == stamp && r.complete() == nil {
-			// The newest payload does not need a new import time.
-			return r.Payload, i == 0 || r.importAgain(stamp) == nil
+			// The last imported payload does not need a new number.
+			return r.Payload, i == 0 || s.importAgain(&r, stamp) == nil
 		}
 	}
 	return Payload{}, false
@@ -75,7 +76,7 @@ func (s Store) importTo(ctx context.Context, stage *staging.Stage, src source) (
 	if err = errors.Join(err, w.Close()); err != nil {
 		return Payload{}, err
 	}
-	r.Imported, r.Origin, r.Stamp = time.Now().UTC().Round(0), src.path, src.stamp
+	r.Imported, r.Order, r.Origin, r.Stamp = time.Now().UTC().Round(0), s.nextOrder(), src.path, src.stamp
 	r.Dir = stage.Dir
 	report(progress.Progress{Step: StepSync})
 	if err := r.seal(ctx, w.sums); err != nil {
@@ -84,7 +85,7 @@ func (s Store) importTo(ctx context.Context, stage *staging.Stage, src source) (
 	path := filepath.Join(s.drivers(), r.name())
 	if old, err := read(path); err == nil && old.complete() == nil {
 		// The same content was imported from another path. Keep the old folder, because it may be mounted.
-		err := old.importAgain(src.stamp)
+		err := s.importAgain(&old, src.stamp)
 		return old.Payload, err
 	}
 	if r.Dir, err = stage.Commit(r.name()); err != nil {
@@ -117,10 +118,21 @@ func (r *record) write() error {
 	return hostfs.WriteFile(filepath.Join(r.Dir, recordName), append(data, '\n'), 0o644)
 }
 
-// importAgain records a new import of a complete payload, so that it becomes the newest one.
-func (r *record) importAgain(stamp string) error {
-	r.Imported, r.Stamp = time.Now().UTC().Round(0), stamp
+// importAgain records a new import of a complete payload, so that it becomes the last imported one.
+func (s Store) importAgain(r *record, stamp string) error {
+	r.Imported, r.Order, r.Stamp = time.Now().UTC().Round(0), s.nextOrder(), stamp
 	return r.write()
+}
+
+// nextOrder returns the number of the next import. The clock of a node can be wrong, so that times do not order
+// imports.
+func (s Store) nextOrder() int {
+	// Payloads that cannot be read are never loaded, so that their numbers do not matter.
+	records, _ := s.records()
+	if len(records) == 0 {
+		return 1
+	}
+	return records[0].Order + 1
 }
 
 // filler fills the folder of a payload from a source.
@@ -137,11 +149,13 @@ func (f filler) fill() (record, error) {
 	case runArchive:
 		return f.fromArchive()
 	case extracted:
-		return f.fromFolder(f.src.path, "")
+		return f.fromFolder(f.src.path, "", f.src.path)
 	case sourceTree:
 		return f.fromTree()
 	case preparedRoot:
 		return f.fromRoot()
+	case packages:
+		return f.fromPackages()
 	}
 	return record{}, fmt.Errorf("import %s: %q is not a known form of a driver", f.name, f.src.form)
 }
@@ -175,7 +189,7 @@ func (f filler) fromArchive() (record, error) {
 	if err != nil {
 		return record{}, err
 	}
-	r, err := f.fromFolder(filepath.Join(f.root.Name(), unpacked), unpacked)
+	r, err := f.fromFolder(filepath.Join(f.root.Name(), unpacked), unpacked, f.src.path, a.folder)
 	if err != nil {
 		return record{}, err
 	}

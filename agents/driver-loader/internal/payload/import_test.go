@@ -11,6 +11,7 @@ import (
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
 
+	"outrigger.dev/agents/driver-loader/internal/module/moduletest"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/payload/payloadtest"
 	"outrigger.dev/agents/driver-loader/internal/progress"
@@ -168,23 +169,36 @@ func TestADriverImageBringsTheDaemonsOfTheFabric(t *testing.T) {
 func TestADriverRootIsTakenAsItIs(t *testing.T) {
 	from, err := newStore(t).Import(t.Context(), payloadtest.Driver{Version: version}.Folder(t))
 	assert.NilError(t, err)
+	const kernel = "6.1.0-1-amd64"
+	modules := payloadtest.Modules(version, kernel, moduletest.Open)
+	other := payloadtest.Modules("575.1", kernel, moduletest.Proprietary)
+	folder := from.Root + "/usr/lib/modules/" + kernel
 	payloadtest.Write(t, from.Root+"/usr/src/nvidia-"+version+"/nvidia/nv.c", "MODULE_LICENSE(\"NVIDIA\");\n", 0o644)
-	payloadtest.Write(t, from.Root+"/usr/lib/modules/6.1.0-1-amd64/updates/dkms/nvidia-uvm.ko.xz", "module", 0o644)
-	payloadtest.Write(t, from.Root+"/usr/lib/modules/6.1.0-1-amd64/kernel/ext4.ko", "not of the driver", 0o644)
+	payloadtest.Write(t, from.Root+"/usr/src/nvidia-fs-2.25/nvfs-core.c", "MODULE_LICENSE(\"GPL\");\n", 0o644)
+	payloadtest.Write(t, folder+"/updates/dkms/nvidia.ko", modules["nvidia.ko"], 0o644)
+	payloadtest.Write(t, folder+"/updates/dkms/nvidia-uvm.ko.xz", string(payloadtest.Compress(t, "xz", []byte(modules["nvidia-uvm.ko"]))), 0o644)
+	payloadtest.Write(t, folder+"/updates/nvidia-fs.ko", modules["nvidia-drm.ko"], 0o644)
+	payloadtest.Write(t, folder+"/kernel/nvidia-575srv/nvidia.ko", other["nvidia.ko"], 0o644)
+	payloadtest.Write(t, folder+"/kernel/ext4.ko", "not of the driver", 0o644)
 	payloadtest.Write(t, from.Root+"/dev/null", "", 0o644)
 	p, err := newStore(t).Import(t.Context(), from.Root)
 	assert.NilError(t, err)
 	if p.Version != version || p.Sources[payload.Proprietary] == "" || p.Sources[payload.Open] != "" {
 		t.Errorf("%+v", p)
 	}
-	modules := tree(t, p.Precompiled["6.1.0-1-amd64"])
-	if modules != "-rw-r--r-- nvidia-uvm.ko.xz\n" {
-		t.Error(modules)
+	got := tree(t, filepath.Join(p.Dir, "precompiled"))
+	const want = "drwxr-xr-x 6.1.0-1-amd64\ndrwxr-xr-x 6.1.0-1-amd64/open\n-rw-r--r-- 6.1.0-1-amd64/open/nvidia-fs.ko\n" +
+		"-rw-r--r-- 6.1.0-1-amd64/open/nvidia-uvm.ko.xz\n-rw-r--r-- 6.1.0-1-amd64/open/nvidia.ko\n"
+	if got != want || p.Precompiled[kernel][payload.Open] != filepath.Join(p.Dir, "precompiled", kernel, "open") {
+		t.Errorf("%s%v", got, p.Precompiled)
 	}
 	for _, name := range []string{"dev/null", "usr/src/nvidia-" + version, "usr/lib/modules"} {
 		if _, err := os.Lstat(filepath.Join(p.Root, name)); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	if _, err := os.Stat(p.Root + "/usr/src/nvidia-fs-2.25/nvfs-core.c"); err != nil {
+		t.Error(err)
 	}
 	if target, err := os.Readlink(p.Root + "/usr/lib/x86_64-linux-gnu/libcuda.so"); err != nil || target != "libcuda.so.1" {
 		t.Error(target, err)

@@ -88,6 +88,12 @@ type placement struct {
 // libraries returns the folder of libraries for an architecture, in Debian's form.
 func libraries(machine string) string { return "usr/lib/" + machine + "-linux-gnu" }
 
+// libraryFolders returns the folders of libraries in installed drivers: for the Debian family, the Red Hat family, and
+// the packages of Debian itself.
+func libraryFolders(machine string) []string {
+	return []string{libraries(machine), "usr/lib64", libraries(machine) + "/nvidia/current"}
+}
+
 // layout returns the files of the driver root for a manifest and an architecture.
 func layout(m manifest, machine string) []placement {
 	all := kinds()

@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	maxManifest = 8 << 20
+	manifestName = ".manifest"
+	maxManifest  = 8 << 20
 	// headLines is the number of lines before the files: description, version, modules and folders.
 	// NVIDIA's installer also counts lines.
 	headLines = 8

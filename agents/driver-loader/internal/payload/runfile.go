@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/md5" //nolint:gosec // the checksum that these archives have
 	"encoding/hex"
 	"errors"
@@ -31,6 +32,8 @@ type stub struct {
 	skip            int
 	md5             string
 	machine, system string
+	// folder is the name of the folder into which the script extracts the archive.
+	folder string
 }
 
 // set parses a line of the script.
@@ -51,6 +54,9 @@ func (s *stub) set(line string) {
 		s.machine = value
 	case "TARGET_OS":
 		s.system = value
+	case "targetdir":
+		// Later lines of the script are code.
+		s.folder = cmp.Or(s.folder, value)
 	}
 }
 
@@ -66,7 +72,8 @@ type archive struct {
 func openArchive(name string, r io.Reader) (*archive, error) {
 	a := &archive{name: name, raw: bufio.NewReaderSize(r, maxStubLine), sum: md5.New()} //nolint:gosec // the checksum that these archives have
 	read := 0
-	for line := 1; a.skip == 0 || line < a.skip; line++ {
+	line := 1
+	for ; a.skip == 0 || line < a.skip; line++ {
 		text, err := a.raw.ReadSlice('\n')
 		if read += len(text); err != nil || read > maxStub {
 			return nil, a.noArchive(err)
@@ -78,6 +85,9 @@ func openArchive(name string, r io.Reader) (*archive, error) {
 			a.sum.Write(text)
 		}
 		a.set(strings.TrimSuffix(string(text), "\n"))
+	}
+	if a.skip < line {
+		return nil, problem(cause.PayloadCorrupt, a.name, fetchAgain, "has a script that begins its content at the line %d, before its own end", a.skip)
 	}
 	return a, nil
 }

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"outrigger.dev/pkg/cause"
@@ -39,10 +41,11 @@ const (
 	extracted    form = "extracted archive"
 	preparedRoot form = "driver root"
 	sourceTree   form = "source tree"
+	packages     form = "packages"
 )
 
-// recognise finds the driver at a path.
-func recognise(path, machine string) (source, error) {
+// recognise finds the driver at a path. If a driver image has several drivers, it chooses the wanted version.
+func recognise(path, machine, wanted string) (source, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return source{}, problem(cause.PayloadMissing, path, "use the path of a .run archive, of its extracted content, of the root of a driver image, or of a source tree", "does not exist")
@@ -53,7 +56,7 @@ func recognise(path, machine string) (source, error) {
 	if path, err = filepath.EvalSymlinks(path); err != nil {
 		return source{}, err
 	}
-	src, err := formOf(path, machine, info)
+	src, err := formOf(path, machine, wanted, info)
 	if err != nil {
 		return source{}, err
 	}
@@ -62,15 +65,15 @@ func recognise(path, machine string) (source, error) {
 }
 
 // formOf recognizes the form of a driver by its characteristic files.
-func formOf(path, machine string, info fs.FileInfo) (source, error) {
+func formOf(path, machine, wanted string, info fs.FileInfo) (source, error) {
 	if !info.IsDir() {
 		return source{form: runArchive, path: path}, nil
 	}
-	if isFile(filepath.Join(path, ".manifest")) {
+	if isFile(filepath.Join(path, manifestName)) {
 		return source{form: extracted, path: path}, nil
 	}
-	if src, found := inImage(path, machine); found {
-		return src, nil
+	if drivers := inImage(path, machine); len(drivers) > 0 {
+		return choose(path, drivers, wanted)
 	}
 	if version := treeVersion(path); version != "" {
 		return source{form: sourceTree, path: path, version: version}, nil
@@ -78,30 +81,53 @@ func formOf(path, machine string, info fs.FileInfo) (source, error) {
 	if version := rootVersion(path, machine); version != "" {
 		return source{form: preparedRoot, path: path, version: version}, nil
 	}
+	if len(packagesIn(path, machine)) > 0 {
+		return source{form: packages, path: filepath.Join(path, packageFolder), image: path}, nil
+	}
 	if other := otherMachine(path, machine); other != "" {
 		return source{}, problem(cause.WrongArchitecture, path, "use the driver for "+machine, "has a driver for %s; this node is %s", other, machine)
 	}
 	return source{}, problem(cause.PayloadMissing, path, "use the path of a .run archive, of its extracted content, of the root of a driver image, or of a source tree", "has no driver")
 }
 
-// inImage finds the driver in the root of a driver image. The folder drivers has NVIDIA's archive, as a
-// file or extracted.
-func inImage(root, machine string) (source, bool) {
-	names, err := filepath.Glob(filepath.Join(root, "drivers", "NVIDIA-Linux-"+machine+"-*"))
+// inImage returns the drivers in the root of a driver image, by the version in their names. The folder drivers has
+// NVIDIA's archives, as files or extracted.
+func inImage(root, machine string) map[string]source {
+	prefix := filepath.Join(root, "drivers", "NVIDIA-Linux-"+machine+"-")
+	names, err := filepath.Glob(prefix + "*")
 	if err != nil {
-		return source{}, false
+		return nil
 	}
+	drivers := map[string]source{}
 	for _, name := range names {
-		if isFile(filepath.Join(name, ".manifest")) {
-			return source{form: extracted, path: name, image: root}, true
+		src := source{path: name, image: root}
+		switch version := strings.TrimSuffix(strings.TrimPrefix(name, prefix), ".run"); {
+		case isFile(filepath.Join(name, manifestName)):
+			src.form = extracted
+			drivers[version] = src
+		case strings.HasSuffix(name, ".run") && isFile(name) && drivers[version].form == "":
+			src.form = runArchive
+			drivers[version] = src
 		}
 	}
-	for _, name := range names {
-		if strings.HasSuffix(name, ".run") && isFile(name) {
-			return source{form: runArchive, path: name, image: root}, true
-		}
+	return drivers
+}
+
+// choose returns the driver of an image. NVIDIA's driver container also takes the archive whose name has the wanted
+// version, and ignores others.
+func choose(image string, drivers map[string]source, wanted string) (source, error) {
+	if src, found := drivers[wanted]; found {
+		return src, nil
 	}
-	return source{}, false
+	versions := slices.Sorted(maps.Keys(drivers))
+	if len(versions) == 1 {
+		return drivers[versions[0]], nil
+	}
+	why := "no version is set"
+	if wanted != "" {
+		why = "it does not have the version " + wanted
+	}
+	return source{}, problem(cause.PayloadMissing, image, "set --driver-version to a version that the image has", "has the drivers %s, and %s", strings.Join(versions, ", "), why)
 }
 
 // treeVersion returns the version of a source tree: NVIDIA's tree with version.mk and the folder
@@ -135,7 +161,7 @@ func firstMatch(path string, pattern *regexp.Regexp) string {
 // rootVersion returns the version of the driver that is installed in a root, from the name of NVML's
 // library.
 func rootVersion(root, machine string) string {
-	for _, dir := range []string{libraries(machine), "usr/lib64"} {
+	for _, dir := range libraryFolders(machine) {
 		names, err := filepath.Glob(filepath.Join(root, dir, "libnvidia-ml.so.*.*"))
 		if err != nil {
 			return ""
@@ -156,7 +182,7 @@ func otherMachine(root, machine string) string {
 		if other == machine {
 			continue
 		}
-		if _, found := inImage(root, other); found || rootVersion(root, other) != "" {
+		if len(inImage(root, other)) > 0 || rootVersion(root, other) != "" || len(packagesIn(root, other)) > 0 {
 			return other
 		}
 	}

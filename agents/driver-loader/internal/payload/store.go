@@ -1,6 +1,7 @@
 package payload
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,6 +35,8 @@ type Store struct {
 	// Machine is the node's architecture, as uname -m prints it. Payloads for other architectures are
 	// rejected.
 	Machine string
+	// Version is the version to import from a driver image that has several drivers.
+	Version string
 	// MaxBytes is the largest size of a payload. Default: 16 GiB.
 	MaxBytes int64
 	// Progress is called from the goroutine of Import. It may be nil.
@@ -43,6 +46,9 @@ type Store struct {
 // record is the content of payload.json.
 type record struct {
 	Payload
+	// Order is the number of the last import of the payload, counted from 1. The payload with the largest number was
+	// imported last.
+	Order int `json:"order"`
 	// Stamp identifies the source of the last import, so that an unchanged source is not read again.
 	Stamp string `json:"stamp"`
 	// Unknown lists the types in the manifest that this program does not know.
@@ -51,7 +57,7 @@ type record struct {
 
 func (s Store) drivers() string { return filepath.Join(s.Dir, "drivers") }
 
-// List returns the payloads in the store, the newest first. It skips payloads that cannot be read, and
+// List returns the payloads in the store, the last imported first. It skips payloads that cannot be read, and
 // returns their errors.
 func (s Store) List() ([]Payload, error) {
 	records, err := s.records()
@@ -83,7 +89,7 @@ func (s Store) records() ([]record, error) {
 		}
 		records = append(records, r)
 	}
-	slices.SortFunc(records, func(a, b record) int { return b.Imported.Compare(a.Imported) })
+	slices.SortFunc(records, func(a, b record) int { return cmp.Or(b.Order-a.Order, strings.Compare(a.name(), b.name())) })
 	return records, errors.Join(errs...)
 }
 
@@ -121,14 +127,7 @@ func (p *Payload) locate() {
 			p.Sources[f] = dir
 		}
 	}
-	p.Precompiled = map[string]string{}
-	releases, err := os.ReadDir(filepath.Join(p.Dir, modulesName))
-	if err != nil {
-		return
-	}
-	for _, e := range releases {
-		p.Precompiled[e.Name()] = filepath.Join(p.Dir, modulesName, e.Name())
-	}
+	p.locateModules()
 }
 
 func isDir(path string) bool {

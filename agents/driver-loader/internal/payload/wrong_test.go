@@ -42,6 +42,8 @@ func TestWhatIsNoDriverForThisNodeIsNamed(t *testing.T) {
 		"an empty file":                        {archive(nil), cause.PayloadCorrupt, "is not a .run archive"},
 		"a file that is no script":             {archive([]byte("\x7fELF\n")), cause.PayloadCorrupt, "is not a .run archive"},
 		"a script that is no archive":          {archive([]byte("#!/bin/sh\nexit\n")), cause.PayloadCorrupt, "is not a .run archive"},
+		"content before its script":            {archive([]byte("#!/bin/sh\nskip=-5\nTARGET_OS=Linux\n")), cause.PayloadCorrupt, "at the line -5"},
+		"content in its script":                {archive([]byte("#!/bin/sh\n\nskip=2\nTARGET_OS=Linux\n")), cause.PayloadCorrupt, "at the line 2"},
 		"an archive for another processor":     {archive(payloadtest.Run(version, "aarch64", content)), cause.WrongArchitecture, "Linux-aarch64; this node is Linux-x86_64"},
 		"libraries for another processor":      {arm.Folder(t), cause.WrongArchitecture, "for another processor"},
 		"an archive cut off in its script":     {archive(good[:120]), cause.PayloadTruncated, "ends"},

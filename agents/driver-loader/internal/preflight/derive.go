@@ -40,7 +40,7 @@ type deriver struct {
 	o      loader.Observation
 	facts  Facts
 	target loader.Driver
-	checks []Check
+	checks  []Check
 }
 
 func (v *deriver) add(name string, state State, format string, args ...any) {
@@ -91,7 +91,7 @@ func (v *deriver) loaded() {
 // driver reports the driver to load, and whether its modules support these GPUs.
 func (v *deriver) driver(d loader.Desired) {
 	if v.target.Version == "" {
-		v.problem("payload", loader.NoPayloadCause(d.Version))
+		v.problem("payload", v.o.NoPayloadCause(d.Version))
 		return
 	}
 	v.add("payload", OK, "driver %s is in the store", v.target.Version)

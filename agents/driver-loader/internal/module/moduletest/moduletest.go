@@ -3,6 +3,7 @@ package moduletest
 
 import (
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"strings"
@@ -11,16 +12,43 @@ import (
 // Module describes a module to make.
 type Module struct {
 	Name, Version, Vermagic string
-	Depends                 []string
+	// License is the license of NVIDIA's open module by default.
+	License string
+	// BuildID is the build ID, or "".
+	BuildID string
+	Depends []string
 	// Params are the names of the parameters, which are integers.
 	Params []string
 }
 
+// Open returns the license of NVIDIA's open module with a name.
+func Open(name string) string {
+	if name == "nvidia_peermem" {
+		return "Linux-OpenIB"
+	}
+	return "Dual MIT/GPL"
+}
+
+// Proprietary returns the license of NVIDIA's proprietary module with a name.
+func Proprietary(name string) string {
+	switch name {
+	case "nvidia", "nvidia_modeset":
+		return "NVIDIA"
+	case "nvidia_drm":
+		return "MIT"
+	}
+	return Open(name)
+}
+
 // Bytes returns the file of the module, for x86_64.
 func (m Module) Bytes() []byte {
-	info := []string{"license=Dual MIT/GPL", "depends=" + strings.Join(m.Depends, ","), "name=" + m.Name, "version=" + m.Version, "vermagic=" + m.Vermagic}
+	info := []string{"license=" + cmp.Or(m.License, Open(m.Name)), "depends=" + strings.Join(m.Depends, ","), "name=" + m.Name, "version=" + m.Version, "vermagic=" + m.Vermagic}
 	for _, p := range m.Params {
 		info = append(info, "parmtype="+p+":int", "parm="+p+":A number")
+	}
+	note := []byte("\x04\x00\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00GNU\x00" + m.BuildID)
+	if m.BuildID == "" {
+		note = nil
 	}
 	sections := []struct {
 		name    string
@@ -31,7 +59,8 @@ func (m Module) Bytes() []byte {
 	}{
 		{},
 		{name: ".modinfo", kind: elf.SHT_PROGBITS, content: []byte(strings.Join(info, "\x00") + "\x00")},
-		{name: ".symtab", kind: elf.SHT_SYMTAB, content: make([]byte, elf.Sym64Size), link: 3, entry: elf.Sym64Size},
+		{name: ".note.gnu.build-id", kind: elf.SHT_NOTE, content: note},
+		{name: ".symtab", kind: elf.SHT_SYMTAB, content: make([]byte, elf.Sym64Size), link: 4, entry: elf.Sym64Size},
 		{name: ".strtab", kind: elf.SHT_STRTAB, content: []byte{0}},
 		{name: ".shstrtab", kind: elf.SHT_STRTAB},
 	}

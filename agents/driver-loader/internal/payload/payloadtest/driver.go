@@ -25,6 +25,8 @@ import (
 // Driver describes a driver to make.
 type Driver struct {
 	Version string
+	// Suffix is the rest of the version in the names of the archive and of its folder, such as -grid.
+	Suffix string
 	// Machine is the architecture of the libraries, x86_64 by default.
 	Machine elf.Machine
 	// Sources is a folder with sources of the open modules, in the form of NVIDIA's kernel-open. If
@@ -35,7 +37,7 @@ type Driver struct {
 // Folder writes the content of the driver's archive, and returns the folder.
 func (d Driver) Folder(t testing.TB) string {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "NVIDIA-Linux-x86_64-"+d.Version)
+	dir := filepath.Join(t.TempDir(), "NVIDIA-Linux-x86_64-"+d.Version+d.Suffix)
 	for name, content := range d.files() {
 		mode := fs.FileMode(0o644)
 		if !strings.Contains(name, ".") {
@@ -197,7 +199,7 @@ exit 3
 // Archive writes the driver as a .run archive, and returns its path.
 func (d Driver) Archive(t testing.TB, compression string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "NVIDIA-Linux-x86_64-"+d.Version+".run")
-	Write(t, path, string(Run(d.Version, "x86_64", Compress(t, compression, Tar(t, d.Folder(t))))), 0o755)
+	path := filepath.Join(t.TempDir(), "NVIDIA-Linux-x86_64-"+d.Version+d.Suffix+".run")
+	Write(t, path, string(Run(d.Version+d.Suffix, "x86_64", Compress(t, compression, Tar(t, d.Folder(t))))), 0o755)
 	return path
 }
