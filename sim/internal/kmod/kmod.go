@@ -4,6 +4,7 @@ package kmod
 
 import (
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
@@ -29,21 +30,31 @@ type Module struct {
 	Fails syscall.Errno
 }
 
-// Stack returns the modules of a driver for a kernel release, in load order.
+// Stack returns the modules of a driver for a kernel release, in load order. They have the licenses of NVIDIA's open
+// modules.
 func Stack(version, release string) []Module {
 	modules := []Module{
 		{Name: "nvidia", Params: map[string]string{"NVreg_EnableGpuFirmware": "int", "NVreg_RegistryDwords": "charp", "sim_init_errno": "int"}},
 		{Name: "nvidia_uvm", Depends: []string{"nvidia"}, Params: map[string]string{"uvm_debug_prints": "int"}},
 		{Name: "nvidia_modeset", Depends: []string{"nvidia"}},
 		{Name: "nvidia_drm", Depends: []string{"nvidia_modeset"}, Params: map[string]string{"modeset": "bool"}},
-		{Name: "nvidia_peermem", Depends: []string{"nvidia"}},
+		{Name: "nvidia_peermem", Depends: []string{"nvidia"}, License: "Linux-OpenIB"},
 	}
 	for i := range modules {
 		m := &modules[i]
-		m.Version, m.License, m.Vermagic = version, "Dual MIT/GPL", release+" SMP preempt mod_unload"
+		m.Version, m.License, m.Vermagic = version, cmp.Or(m.License, "Dual MIT/GPL"), release+" SMP preempt mod_unload"
 		m.SrcVersion = fmt.Sprintf("%024X", crc32.ChecksumIEEE([]byte(m.Name+version)))
 	}
 	return modules
+}
+
+// Taint returns the flags that the kernel shows for an unsigned module that is not a part of the kernel. "P" stands for a
+// license that is not compatible with the kernel's.
+func (m Module) Taint() string {
+	if strings.Contains(m.License, "GPL") {
+		return "OE"
+	}
+	return "POE"
 }
 
 // The sections of a module file, in order.

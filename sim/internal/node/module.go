@@ -120,7 +120,7 @@ func (n *Node) showModule(m kmod.Module, params map[string]string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(stage)) }()
-	files := map[string]string{"initstate": "live", "refcnt": "0", "version": m.Version, "srcversion": m.SrcVersion, "taint": "OE", "coresize": "65536"}
+	files := map[string]string{"initstate": "live", "refcnt": "0", "version": m.Version, "srcversion": m.SrcVersion, "taint": m.Taint(), "coresize": "65536"}
 	for name, value := range params {
 		files[filepath.Join("parameters", name)] = value
 	}

@@ -29,6 +29,6 @@ static void __exit nv_mem_client_exit(void)
 module_init(nv_mem_client_init);
 module_exit(nv_mem_client_exit);
 
-MODULE_LICENSE("Dual MIT/GPL");
+MODULE_LICENSE("Linux-OpenIB");
 MODULE_VERSION(NV_VERSION_STRING);
 MODULE_DESCRIPTION("Stand-in for NVIDIA's kernel module nvidia-peermem");
