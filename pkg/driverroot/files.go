@@ -31,6 +31,8 @@ func (r *Root) binaries(missing *MissingError) []File {
 func (r *Root) binary(name string, c Capabilities) (File, bool) {
 	for _, dir := range []string{
 		"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/opt/nvidia/bin",
+		// Debian, Container-Optimized OS, Bottlerocket and Flatcar
+		"/usr/lib/nvidia/current", "/home/kubernetes/bin/nvidia/bin", "/var/lib/nvidia/bin", "/usr/libexec/nvidia/tesla/bin", "/opt/bin",
 	} {
 		e, err := r.locate(path.Join(dir, name))
 		if err == nil && e.info.Mode().IsRegular() && e.info.Mode()&0o111 != 0 {
@@ -79,12 +81,14 @@ func (r *Root) firmwareDirs() []string {
 		}
 	}
 	base := []string{"/lib/firmware/updates", "/lib/firmware"}
+	// On Container-Optimized OS, the installer of the driver brings the firmware.
+	others := []string{"/home/kubernetes/bin/nvidia/firmware", "/var/lib/nvidia/firmware"}
 	var u unix.Utsname
 	if err := unix.Uname(&u); err == nil {
 		release := unix.ByteSliceToString(u.Release[:])
 		base = []string{base[0] + "/" + release, base[0], base[1] + "/" + release, base[1]}
 	}
-	return append(dirs, base...)
+	return slices.Concat(dirs, base, others)
 }
 
 // sockets finds the sockets of the driver's daemons and the folder of MPS pipes.

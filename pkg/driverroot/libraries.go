@@ -53,6 +53,17 @@ func knownDirs() []string {
 		"/opt/nvidia/lib",
 		"/usr/local/nvidia/lib64",
 		"/run/opengl-driver/lib",
+		// Container-Optimized OS, on nodes of Google Kubernetes Engine and elsewhere.
+		"/home/kubernetes/bin/nvidia/lib64",
+		"/var/lib/nvidia/lib64",
+		// Bottlerocket
+		"/usr/lib/nvidia/tesla",
+		"/" + strings.TrimSuffix(t, "-linux-gnu") + "-bottlerocket-linux-gnu/sys-root/usr/lib/nvidia/tesla",
+		// Flatcar
+		"/opt/nvidia/current/usr/lib64",
+		// Talos
+		"/usr/local/lib",
+		"/usr/local/glibc/usr/lib",
 	}
 }
 
