@@ -106,6 +106,8 @@ const (
 	DriverDaemonStaysAlive Code = "DriverDaemonStaysAlive"
 	// DriverOfOtherContainer: NVIDIA's driver container has loaded the driver, and still runs. This agent does not change the driver.
 	DriverOfOtherContainer Code = "DriverOfOtherContainer"
+	// DriverOfOtherProgram: A driver is loaded that this agent has neither built nor loaded. This agent does not change it.
+	DriverOfOtherProgram Code = "DriverOfOtherProgram"
 	// DriverDoesNotAnswer: The driver is loaded, and one of its devices cannot be opened.
 	DriverDoesNotAnswer Code = "DriverDoesNotAnswer"
 	// RDMAUnavailable: The module nvidia_peermem is not loaded, so network adapters cannot access the memory of GPUs. The driver works without it.
@@ -375,6 +377,8 @@ func (c Code) Row() Row {
 		return Row{c, "driver", Fails, "A daemon of the driver does not end.", "end it: kill PID"}
 	case DriverOfOtherContainer:
 		return Row{c, "driver", Waits, "NVIDIA's driver container has loaded the driver, and still runs. This agent does not change the driver.", "remove that container from this node (driver.enabled=false of NVIDIA's operator); if it does not run any more, remove the file that the text names"}
+	case DriverOfOtherProgram:
+		return Row{c, "driver", Waits, "A driver is loaded that this agent has neither built nor loaded. This agent does not change it.", "unload it (modprobe -r nvidia) and remove the program that loads it; or set --replace-foreign-driver (driver.replaceForeignDriver) to replace it"}
 	case DriverDoesNotAnswer:
 		return Row{c, "driver", Fails, "The driver is loaded, and one of its devices cannot be opened.", "look at the kernel's log: dmesg | grep -i NVRM; a GPU of Blackwell and later needs the open modules"}
 	case RDMAUnavailable:

@@ -67,6 +67,10 @@ func (s *settings) driverFlags() []cli.Flag {
 			Usage: "replace a loaded driver that is not the desired driver, as soon as no process uses it",
 		},
 		&cli.BoolFlag{
+			Name: "replace-foreign-driver", EnvVars: []string{"REPLACE_FOREIGN_DRIVER"}, Destination: &s.desired.ReplaceForeign,
+			Usage: "replace a loaded driver even if another program has built and loaded it",
+		},
+		&cli.BoolFlag{
 			Name: "gpu-direct-rdma-enabled", EnvVars: []string{"GPU_DIRECT_RDMA_ENABLED"}, Destination: &s.desired.Options.RDMA,
 			Usage: "load nvidia_peermem, so that network adapters can access the memory of GPUs (GPUDirect RDMA)",
 		},

@@ -116,6 +116,11 @@ func TestPlan(t *testing.T) {
 			o.Tried = map[string]loader.Attempt{"nvidia_peermem": {Cause: cause.New(cause.RDMAUnavailable, "module nvidia_peermem", "it was built without headers")}}
 			return o, f
 		},
+		"a driver of another program": func() (loader.Observation, preflight.Facts) {
+			o, f := used()
+			o.Stranger = true
+			return o, f
+		},
 		"a driver of the host": func() (loader.Observation, preflight.Facts) {
 			o, f := used()
 			o.Host = o.Running.Version

@@ -61,6 +61,8 @@ type Key struct {
 // Loaded describes a loaded module.
 type Loaded struct {
 	Name, Version, SrcVersion string
+	// BuildID has the hexadecimal digits of the module's build ID. It is "" if the module or the kernel has none.
+	BuildID string
 	// State is "live", "coming" or "going".
 	State string
 	// RefCount counts the modules that depend on this one, open files, and other uses. It is -1 if

@@ -9,6 +9,9 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"outrigger.dev/agents/driver-loader/internal/module"
+	"outrigger.dev/pkg/hostfs"
 )
 
 // Modules returns the loaded modules of the running kernel, by name. Built-in modules are not
@@ -52,6 +55,9 @@ func loaded(root Root, name string) (Loaded, error) {
 		SrcVersion: readValueOr(filepath.Join(dir, "srcversion"), ""),
 		Taint:      readValueOr(filepath.Join(dir, "taint"), ""),
 		Params:     map[string]string{},
+	}
+	if note, err := hostfs.ReadFile(filepath.Join(dir, "notes/.note.gnu.build-id"), maxLine); err == nil {
+		m.BuildID = module.BuildID(note)
 	}
 	if n, err := strconv.Atoi(readValueOr(filepath.Join(dir, "refcnt"), "")); err == nil {
 		m.RefCount = n

@@ -60,7 +60,6 @@ func TestDaemonsEndBeforeTheDriverAndRunAgainIfItStays(t *testing.T) {
 			r := &recorded{sys: cfg.Kernel.Sys}
 			cfg.Calls, cfg.Daemons = r, r
 			assert.NilError(t, os.WriteFile(filepath.Join(cfg.Kernel.Sys, "module/nvidia/refcnt"), []byte(tc.uses+"\n"), 0o600))
-			assert.NilError(t, os.Mkdir(cfg.Contract.Root, 0o755))
 			_, err := loader.New(cfg, "x86_64").Unload(t.Context())
 			var c cause.Cause
 			if errors.As(err, &c); c.Code != tc.code || (err == nil) != (tc.code == "") {

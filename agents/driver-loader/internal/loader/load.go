@@ -167,6 +167,9 @@ func (l *Loader) loadOne(ctx context.Context, file string, params []string, symb
 	if causes := check.Module(m, k, params, symbols); len(causes) > 0 {
 		return errors.Join(cause.Errors(causes)...)
 	}
+	if err := l.recordLoading(m); err != nil {
+		return err
+	}
 	l.cfg.Log.Info("loading module", "module", m.Name, "version", m.Version, "parameters", strings.Join(params, " "))
 	return l.calls.Load(ctx, m, params)
 }

@@ -30,6 +30,8 @@ func Next(o Observation, d Desired) Step {
 		return wait(*missing)
 	case o.Running.Version == "":
 		return o.loadFirst(target, d)
+	case o.differs(target) && o.foreign(d):
+		return wait(o.ForeignDriverCause())
 	case o.differs(target):
 		return o.replace(target)
 	}
@@ -60,6 +62,8 @@ func (o Observation) prepare(done Step, d Desired) Step {
 	case missing != nil:
 		done.Causes = []cause.Cause{*missing}
 	case !o.differs(next):
+	case o.foreign(d):
+		done.Causes = []cause.Cause{o.ForeignDriverCause()}
 	case len(o.obstacles(next)) > 0:
 		done.Causes = o.obstacles(next)
 	case !o.Built(next):

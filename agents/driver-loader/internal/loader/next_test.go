@@ -216,6 +216,21 @@ func TestNext(t *testing.T) {
 			want2, func(o *loader.Observation) { o.Container = true }, loader.Wait, "", nil, []cause.Code{cause.DriverOfOtherContainer},
 		},
 		"… and this agent has taken over": {want1, func(o *loader.Observation) { o.Container, o.Noted = true, true }, loader.Done, "1", nil, nil},
+		"another program has loaded the driver": {
+			want2, func(o *loader.Observation) { o.Stranger = true }, loader.Wait, "", nil, []cause.Code{cause.DriverOfOtherProgram},
+		},
+		"… and it is the desired one": {want1, func(o *loader.Observation) { o.Stranger = true }, loader.Done, "1", nil, nil},
+		"… and a flag replaces it": {
+			loader.Desired{Version: "2", Flavour: payload.Open, ReplaceForeign: true},
+			func(o *loader.Observation) { o.Stranger = true }, loader.Begin, "2", nil, nil,
+		},
+		"… and this was NVIDIA's driver container, which has ended": {
+			want2, func(o *loader.Observation) { o.Stranger, o.ContainerEnded = true, true }, loader.Begin, "2", nil, nil,
+		},
+		"… and it stays until an upgrade": {
+			keep2, func(o *loader.Observation) { o.Stranger = true }, loader.Done, "1", nil, []cause.Code{cause.DriverOfOtherProgram},
+		},
+
 		"the driver that this process has imported": {loader.Desired{Payload: "d2", Flavour: payload.Open}, nil, loader.Begin, "2", nil, nil},
 		"… the store has lost it":                   {loader.Desired{Payload: "d3", Flavour: payload.Open}, nil, loader.Wait, "", nil, []cause.Code{cause.DriverMissing}},
 		"… another version is named":                {loader.Desired{Version: "1", Payload: "d2", Flavour: payload.Open}, nil, loader.Done, "1", nil, nil},

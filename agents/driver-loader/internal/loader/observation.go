@@ -29,6 +29,8 @@ type Desired struct {
 	// Keep is set if a loaded driver stays, whatever its version, until an upgrade or a user
 	// replaces it.
 	Keep bool
+	// ReplaceForeign is set if a loaded driver is replaced even if this agent has neither built nor loaded it.
+	ReplaceForeign bool
 	// Upgrading describes the upgrade that changes the driver now, so that the loader does not. It
 	// is empty without such an upgrade.
 	Upgrading string
@@ -111,8 +113,11 @@ type Observation struct {
 	Network string
 	// Tried has the failed attempts to load optional modules, by module.
 	Tried map[string]Attempt
-	// Container is set while NVIDIA's driver container reports that its driver works.
-	Container bool
+	// Stranger is set if this agent has neither built nor loaded the loaded driver.
+	Stranger bool
+	// Container is set while NVIDIA's driver container runs. ContainerEnded is set if it has ended and has not unloaded
+	// its driver.
+	Container, ContainerEnded bool
 	// Shown is the digest of the payload whose root is mounted at the driver's place, or "".
 	Shown string
 	// Claimed is set while this process has claimed NVML.

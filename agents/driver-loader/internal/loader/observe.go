@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -49,13 +48,9 @@ func (l *Loader) observeDriver() (Observation, error) {
 	note(err)
 	note(l.observeStore(&o))
 	o.Host = l.hostDriver()
-	_, err = os.Lstat(filepath.Join(l.cfg.Contract.Root, containerReady))
-	o.Container = err == nil
+	note(l.observeContainer(&o))
 	return o, errors.Join(errs...)
 }
-
-// containerReady is a file in the run root. NVIDIA's driver container creates it while its driver works.
-const containerReady = "validations/.driver-ctr-ready"
 
 // observeKernel returns the running kernel. It observes the kernel only once.
 func (l *Loader) observeKernel() (k kernel.Kernel, err error) {
@@ -131,6 +126,7 @@ func (l *Loader) observeStore(o *Observation) error {
 	}
 	if core, ok := o.Modules[stack.Core]; ok {
 		o.Running, o.Noted = running(core, noted.Loaded)
+		l.observeOwner(o)
 		o.Running = o.Running.known(*o)
 	}
 	return errors.Join(journalErr, payloadsErr, setsErr, shownErr)

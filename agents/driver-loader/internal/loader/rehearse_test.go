@@ -47,6 +47,7 @@ func useHostDriver(t *testing.T) loader.Config {
 	for path, content := range map[string]string{
 		bus + "vendor": "0x10de\n", bus + "device": "0x2330\n", bus + "class": "0x030200\n",
 		"sys/module/nvidia/initstate": "live\n", "sys/module/nvidia/version": "1.0\n", "sys/module/nvidia/refcnt": "0\n",
+		"run/driver-loader.json":    `{"version": "1.0"}`, // the agent has loaded it
 		"proc/sys/kernel/osrelease": "6.1.0-1-amd64\n",
 		"proc/version":              "Linux version 6.1.0-1-amd64 (a@b) (gcc-12 (Debian 12.2.0-14) 12.2.0, GNU ld 2.40) #1 SMP\n",
 	} {

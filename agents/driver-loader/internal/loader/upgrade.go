@@ -18,14 +18,14 @@ const (
 )
 
 // Loaded returns the ID of the loaded driver. It is empty without a driver, and for a driver that this
-// agent does not manage: a driver of the host, or of NVIDIA's driver container.
+// agent does not manage: a driver of the host, of NVIDIA's driver container, or of another program.
 func (l *Loader) Loaded(context.Context) (string, error) {
 	o, err := l.observeDriver()
 	if err != nil || o.Host != "" || o.ownedByContainer() {
 		return "", err
 	}
 	d, err := l.cfg.Desired()
-	if err != nil {
+	if err != nil || o.foreign(d) {
 		return "", err
 	}
 	if next, missing := o.desired(d); missing == nil && o.Running.Version != "" && !o.differs(next) {
@@ -48,7 +48,7 @@ func (l *Loader) Target(begun bool) (string, error) {
 		return "", nil
 	case !o.differs(next):
 		return next.ID(), nil
-	case !o.Built(next), len(o.obstacles(next)) > 0, !begun && !l.rehearsed().same(next):
+	case o.foreign(d), !o.Built(next), len(o.obstacles(next)) > 0, !begun && !l.rehearsed().same(next):
 		return "", nil
 	}
 	return next.ID(), nil

@@ -9,6 +9,9 @@ type Module struct {
 	// Name is the kernel's name of the module, such as nvidia_uvm. If the module does not state its
 	// name, it is derived from the name of the file.
 	Name string
+	// BuildID has the hexadecimal digits of the identifier that the linker made from the content. It is "" for a module
+	// without one.
+	BuildID string
 	// Version, SrcVersion, Vermagic and License are "" if the module does not state them.
 	Version, SrcVersion, Vermagic, License string
 	// Depends are the modules that must be loaded before this one. SoftDepends are the optional

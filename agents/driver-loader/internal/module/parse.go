@@ -3,6 +3,7 @@ package module
 import (
 	"bytes"
 	"debug/elf"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -57,6 +58,11 @@ func parse(name string, data []byte) (*Module, error) {
 	if err := m.readInfo(o); err != nil {
 		return nil, err
 	}
+	note, err := o.section(".note.gnu.build-id")
+	if err != nil {
+		return nil, err
+	}
+	m.BuildID = BuildID(note)
 	if m.Name == "" {
 		m.Name = nameOf(name)
 	}
@@ -128,6 +134,35 @@ func (m *Module) readInfo(o *object) error {
 		}
 	}
 	return nil
+}
+
+// BuildID returns the build ID in an ELF note, which the kernel shows in notes/.note.gnu.build-id of a loaded module.
+func BuildID(note []byte) string {
+	// Three numbers of four bytes, and the name "GNU" with its terminating zero.
+	const header = 16
+	if len(note) < header {
+		return ""
+	}
+	return hex.EncodeToString(note[header:])
+}
+
+// ReadBuildID returns the build ID of a module, without reading its code. It returns "" for a compressed file, and for a
+// file that cannot be read.
+func ReadBuildID(path string) string {
+	f, err := elf.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close() //nolint:errcheck // the file was only read
+	s := f.Section(".note.gnu.build-id")
+	if s == nil {
+		return ""
+	}
+	note, err := s.Data()
+	if err != nil {
+		return ""
+	}
+	return BuildID(note)
 }
 
 // splitNames splits a comma-separated list of module names, and converts the names to the kernel's form.

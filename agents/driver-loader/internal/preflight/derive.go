@@ -18,7 +18,7 @@ const needed = 4 << 30
 
 // Derive returns the verdict for a node.
 func Derive(o loader.Observation, d loader.Desired, f Facts) Verdict {
-	v := deriver{o: o, facts: f, target: o.Desired(d)}
+	v := deriver{o: o, facts: f, target: o.Desired(d), foreign: o.Foreigner(d)}
 	v.gpus()
 	v.loaded()
 	v.add("kernel", OK, "%s, %s", o.Kernel.Release, o.Kernel.Machine)
@@ -40,6 +40,8 @@ type deriver struct {
 	o      loader.Observation
 	facts  Facts
 	target loader.Driver
+	// foreign is set if the loaded driver prevents that the desired driver is loaded.
+	foreign bool
 	checks  []Check
 }
 
@@ -81,6 +83,8 @@ func (v *deriver) loaded() {
 		v.add("driver", Note, "version %s is installed on the host, but not loaded", v.o.Host)
 	case v.o.Host != "":
 		v.add("driver", OK, "version %s is installed on the host: the agent uses it without changes", v.o.Host)
+	case is.Version != "" && v.foreign:
+		v.problem("driver", v.o.ForeignDriverCause())
 	case is.Version != "":
 		v.add("driver", OK, "version %s is loaded (%s modules)", is.Version, is.Flavour)
 	default:

@@ -3,6 +3,7 @@ package loadertest
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -42,7 +43,10 @@ func (n Node) Load(_ context.Context, m *module.Module, params []string) error {
 		return cause.Cause{Code: cause.ModuleDependencyMissing, Subject: "module " + m.Name, Text: "nvidia of its version is not loaded"}
 	}
 	made := n.path("made/" + m.Name)
-	files := map[string]string{"version": m.Version + "\n", "initstate": "live\n", "refcnt": "0\n", "taint": "O\n", "holders/.keep": ""}
+	files := map[string]string{"version": m.Version + "\n", "initstate": "live\n", "refcnt": "0\n", "taint": taint(m.License), "holders/.keep": ""}
+	if id, err := hex.DecodeString(m.BuildID); err == nil && len(id) > 0 {
+		files[buildID] = note(string(id))
+	}
 	for _, p := range params {
 		name, value, _ := strings.Cut(p, "=")
 		files["parameters/"+name] = value + "\n"
@@ -59,6 +63,23 @@ func (n Node) Load(_ context.Context, m *module.Module, params []string) error {
 		return err
 	}
 	return n.count()
+}
+
+// buildID is the file with the build ID of a loaded module.
+const buildID = "notes/.note.gnu.build-id"
+
+// note returns an ELF note with a build ID.
+func note(id string) string {
+	return "\x04\x00\x00\x00" + string(rune(len(id))) + "\x00\x00\x00\x03\x00\x00\x00GNU\x00" + id
+}
+
+// taint returns the flags of a module that is not a part of the kernel. "P" stands for a license that is not compatible
+// with the kernel's.
+func taint(license string) string {
+	if strings.Contains(license, "GPL") {
+		return "O\n"
+	}
+	return "PO\n"
 }
 
 // bind creates the files that the module nvidia shows in /proc.

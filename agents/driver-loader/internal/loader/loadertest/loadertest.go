@@ -120,7 +120,7 @@ func (n Node) Stock(t *testing.T, version string) payload.Payload {
 		}
 	}
 	for name, depends := range modules {
-		m := moduletest.Module{Name: name, Version: version, Vermagic: release + " SMP", Depends: depends, Params: []string{Param}}
+		m := moduletest.Module{Name: name, Version: version, Vermagic: release + " SMP", Depends: depends, Params: []string{Param}, BuildID: name + version}
 		file := filepath.Join(dir, name+".ko")
 		payloadtest.Write(t, file, string(m.Bytes()), 0o644)
 		set.Modules = append(set.Modules, cache.Module{Name: name, File: file})
@@ -210,13 +210,24 @@ func (n Node) Use(t *testing.T, is bool) {
 	}
 }
 
+// ContainerLock is a file that NVIDIA's driver container locks while it runs.
+const ContainerLock = "run/nvidia-driver.pid"
+
 // Container makes the loaded driver a driver of NVIDIA's driver container.
 func (n Node) Container(t *testing.T) {
 	t.Helper()
 	payloadtest.Write(t, n.path("run/validations/.driver-ctr-ready"), "GDS_ENABLED=false\n", 0o644)
+	payloadtest.Write(t, n.path(ContainerLock), "1\n", 0o644)
 	if err := os.Remove(n.path("store/journal.json")); err != nil {
 		t.Fatal(err)
 	}
+	n.Stranger(t)
+}
+
+// Stranger makes the loaded driver a driver that another program has built and loaded.
+func (n Node) Stranger(t *testing.T) {
+	t.Helper()
+	payloadtest.Write(t, n.path("sys/module/nvidia/"+buildID), note("another program's"), 0o644)
 }
 
 // Reboot removes everything that does not survive a reboot.
