@@ -85,6 +85,7 @@ rbac:
   create: true
 rdma:
   enabled: false
+replaceForeignDriver: false
 repoConfig:
   configMapName: ""
   destinationDir: ""

@@ -17,6 +17,10 @@
   value: {{ .Values.gds.enabled | quote }}
 - name: GDRCOPY_ENABLED
   value: {{ .Values.gdrcopy.enabled | quote }}
+{{- if .Values.replaceForeignDriver }}
+- name: REPLACE_FOREIGN_DRIVER
+  value: "true"
+{{- end }}
 - name: NAMESPACE
   value: {{ include "outrigger.namespace" . }}
 {{- if .Values.rbac.create }}
