@@ -28,7 +28,7 @@ func packageName() *regexp.Regexp {
 	return regexp.MustCompile(`^([a-z0-9][a-z0-9.+-]*)_[^_]+_(all|amd64|arm64)\.deb$`)
 }
 
-// packagesIn returns the packages of the driver in an image, in the order in which they are unpacked.
+// packagesIn returns the packages of the driver in an image. Later packages replace files of earlier packages.
 func packagesIn(image, machine string) []string {
 	arch := map[string]string{"x86_64": "amd64", "aarch64": "arm64"}[machine]
 	var found []string

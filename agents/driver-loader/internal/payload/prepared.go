@@ -70,7 +70,7 @@ func (f filler) prepared(version string) (record, error) {
 // a folder of the host is mounted at /lib/firmware. The kernel does not look there.
 const optFirmware = "opt/lib/firmware"
 
-// firmwareFolder returns the folder of the driver root in which the kernel looks for firmware.
+// firmwareFolder returns the folder of the driver root where the kernel looks for firmware.
 func (f filler) firmwareFolder() string {
 	// Without a merged /usr, /lib is not a link.
 	if info, err := f.root.Lstat(path.Join(rootName, "lib")); err == nil && info.IsDir() {

@@ -89,8 +89,8 @@ func (d Driver) Ubuntu(t testing.TB, release string) string {
 	return image
 }
 
-// RedHat makes the root of an image with precompiled modules for the family of Red Hat: an installed driver, with
-// firmware in a folder in which the kernel does not look.
+// RedHat makes the root of an image with precompiled modules for the family of Red Hat: an installed driver. The kernel
+// does not look in the folder of its firmware.
 func (d Driver) RedHat(t testing.TB, release string, license func(module string) string) string {
 	t.Helper()
 	image := t.TempDir()
