@@ -31,6 +31,8 @@ func TestDriverInAGuest(t *testing.T) {
 		{"optional modules fail", "TestOptional", nil, true},
 		{"a driver is loaded by half", "TestHalfLoaded", nil, true},
 		{"another program mounts over the driver", "TestForeignMount", nil, true},
+		{"drivers of NVIDIA's images", "TestImages", nil, true},
+		{"a wrong clock", "TestClock", nil, true},
 		{"first boot", "TestFirstBoot", nil, false},
 		{"after a reboot", "TestReboot", nil, false},
 		{"signatures enforced", "TestSignatures", []string{"module.sig_enforce=1"}, false},
@@ -92,7 +94,13 @@ func addLoader(t *testing.T, m *qemu.Machine) {
 		"580.95.06": {"vermagic=" + release + " SMP ", "vermagic=" + release + "     "},
 		"580.95.07": {"vermagic=" + release + " ", "vermagic=" + strings.Replace(release, "6.", "5.", 1) + " "},
 	} {
-		command(t, loader, "--store="+store, "import", precompiled(t, modules, release, version, change))
+		changed := otherVersion(t, modules, version, func(_, module string) string { return strings.Replace(module, change[0], change[1], 1) })
+		command(t, loader, "--store="+store, "import", redHatImage(t, changed, version, release))
+	}
+	addImages(t, []string{loader, "--store=" + store, "--host-root=" + host}, modules, release)
+	for _, version := range []string{"580.95.12", "580.95.13"} {
+		same := func(_, module string) string { return module }
+		addFolder(t, m, redHatImage(t, otherVersion(t, modules, version, same), version, release), "/images/"+version)
 	}
 	// Only this tells the agent which options the kernel has.
 	const installed = "kernel/drivers/net/dummy.ko"
@@ -135,32 +143,6 @@ func builtFor(t *testing.T, store, version string) string {
 	}
 	t.Fatalf("%s has no modules of %s", store, version)
 	return ""
-}
-
-// precompiled returns a driver root without sources, whose modules for the release are those of
-// 580.95.05 with another version, and with another text in place of one that is as long.
-func precompiled(t *testing.T, modules, release, version string, change [2]string) string {
-	t.Helper()
-	root := simulated(t, version)
-	to := filepath.Join(root, "lib/modules", release, "updates")
-	if err := os.MkdirAll(to, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	files, err := filepath.Glob(filepath.Join(modules, "*.ko"))
-	if err != nil || len(files) == 0 || len(change[0]) != len(change[1]) {
-		t.Fatal(files, err, change)
-	}
-	for _, file := range files {
-		text := strings.ReplaceAll(string(read(t, file)), "580.95.05", version)
-		changed := strings.Replace(text, change[0], change[1], 1)
-		if changed == text {
-			t.Fatalf("%s has no %q", file, change[0])
-		}
-		if err := os.WriteFile(filepath.Join(to, filepath.Base(file)), []byte(changed), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return root
 }
 
 // driver returns a driver root with the simulated libraries, and the sources of the stand-in

@@ -81,5 +81,5 @@ static void __exit nouveau_exit(void)
 module_init(nouveau_init);
 module_exit(nouveau_exit);
 
-MODULE_LICENSE("Dual MIT/GPL");
+MODULE_LICENSE("GPL and additional rights");
 MODULE_DESCRIPTION("Stand-in for the kernel module nouveau");
