@@ -48,11 +48,6 @@ func Next(o Observation, d Desired) Step {
 	return step
 }
 
-// ownedByContainer reports whether NVIDIA's driver container has loaded the driver and manages it.
-func (o Observation) ownedByContainer() bool {
-	return o.Container && o.Running.Version != "" && !o.Noted
-}
-
 // prepare returns the step of a node whose driver works and stays until an upgrade replaces the driver. The
 // step builds or checks the new driver in advance, to make the replacement short and to report obstacles
 // early.

@@ -47,7 +47,7 @@ func (l *Loader) recordLoading(m *module.Module) error {
 	}
 	data, err := json.Marshal(moduleIdentity{BuildID: m.BuildID, Version: m.Version, SrcVersion: m.SrcVersion})
 	if err == nil {
-		err = os.MkdirAll(l.cfg.Contract.Root, 0o755) //nolint:gosec // other agents read the folder
+		err = os.MkdirAll(l.cfg.Contract.Root, 0o755)
 	}
 	if err == nil {
 		_, err = hostfs.WriteIfChanged(l.loadedPath(), append(data, '\n'), 0o644)
@@ -112,7 +112,7 @@ func (l *Loader) observeContainer(o *Observation) error {
 	}
 	if err == nil {
 		defer lock.Close()
-		err = unix.Flock(int(lock.Fd()), unix.LOCK_SH|unix.LOCK_NB) //nolint:gosec // a descriptor fits
+		err = unix.Flock(int(lock.Fd()), unix.LOCK_SH|unix.LOCK_NB)
 	}
 	switch {
 	case errors.Is(err, unix.EWOULDBLOCK):
@@ -123,6 +123,11 @@ func (l *Loader) observeContainer(o *Observation) error {
 		o.ContainerEnded = !o.Container
 	}
 	return nil
+}
+
+// ownedByContainer reports whether NVIDIA's driver container has loaded the driver and manages it.
+func (o Observation) ownedByContainer() bool {
+	return o.Container && o.Running.Version != "" && !o.Noted
 }
 
 // foreign reports whether the loaded driver belongs to another program, and stays. The driver of NVIDIA's driver

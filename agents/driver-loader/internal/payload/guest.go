@@ -43,7 +43,7 @@ func GuestVersion(ctx context.Context, image string) (string, error) {
 
 // askVGPU runs vgpu-util, and returns the value of its output, which has the form name=value.
 func askVGPU(ctx context.Context, args ...string) (string, error) {
-	out, err := exec.CommandContext(ctx, vgpuUtil, args...).Output() //nolint:gosec // a program of the container's image
+	out, err := exec.CommandContext(ctx, vgpuUtil, args...).Output()
 	_, value, _ := strings.Cut(strings.TrimSpace(string(out)), "=")
 	return strings.TrimSpace(value), err
 }
