@@ -18,7 +18,7 @@ func NoGPUCause() cause.Cause {
 
 // containerCause returns the cause for a driver that NVIDIA's driver container has loaded.
 func containerCause(d Driver) cause.Cause {
-	return cause.New(cause.DriverOfOtherContainer, "driver "+d.Version, "NVIDIA's driver container has loaded it and manages it: its file "+containerReady+" exists")
+	return cause.New(cause.DriverOfOtherContainer, "driver "+d.Version, "NVIDIA's driver container has loaded it and manages it: its file "+containerReady+" exists, or "+containerLock+" is locked")
 }
 
 // NoPayloadCause returns the cause for a driver that is not in the store. An empty version means any

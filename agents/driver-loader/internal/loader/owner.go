@@ -136,8 +136,8 @@ func (o Observation) foreign(d Desired) bool {
 	return o.Stranger && o.Running.Version != "" && !o.ContainerEnded && !d.ReplaceForeign
 }
 
-// Foreigner reports whether a loaded driver of another program prevents that the desired driver is loaded.
-func (o Observation) Foreigner(d Desired) bool {
+// BlockedByForeign reports whether a loaded driver of another program prevents that the desired driver is loaded.
+func (o Observation) BlockedByForeign(d Desired) bool {
 	next, missing := o.desired(d)
 	return missing == nil && o.foreign(d) && o.differs(next)
 }

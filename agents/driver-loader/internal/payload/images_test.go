@@ -31,6 +31,7 @@ func TestImagesOfNVIDIA(t *testing.T) {
 	}{
 		"data center":                              {payloadtest.Container(t, driver), version, both},
 		"guest with a virtual GPU":                 {payloadtest.Container(t, guest), version + "-grid", both},
+		"container for Ubuntu 26.04":               {driver.Ubuntu2604(t), version, both},
 		"precompiled for Ubuntu":                   {driver.Ubuntu(t, release), version, both},
 		"precompiled for Red Hat":                  {driver.RedHat(t, release, moduletest.Open), version, both[:1]},
 		"precompiled for Red Hat, and proprietary": {driver.RedHat(t, release, moduletest.Proprietary), version, both[1:]},
@@ -59,7 +60,7 @@ func TestImagesOfNVIDIA(t *testing.T) {
 			if file, err := root.FindLibrary(driverroot.NVML); err != nil || filepath.Base(file) != "libnvidia-ml.so."+version {
 				t.Errorf("%s, %v", file, err)
 			}
-			for _, other := range []string{"usr/local/repos", "usr/lib/x86_64-linux-gnu/libc.so.6", "usr/lib/i386-linux-gnu", "opt/lib/firmware", "usr/share/doc"} {
+			for _, other := range []string{"usr/local/repos", "usr/lib/x86_64-linux-gnu/libc.so.6", "usr/lib/i386-linux-gnu", "opt/lib/firmware", "usr/share/doc", "usr/share/nvidia-kernel-source"} {
 				if _, err := os.Lstat(filepath.Join(p.Root, other)); !errors.Is(err, os.ErrNotExist) {
 					t.Errorf("the driver root has %s: %v", other, err)
 				}

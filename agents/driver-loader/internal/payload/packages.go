@@ -28,8 +28,22 @@ func packageName() *regexp.Regexp {
 	return regexp.MustCompile(`^([a-z0-9][a-z0-9.+-]*)_[^_]+_(all|amd64|arm64)\.deb$`)
 }
 
-// packagesIn returns the packages of the driver in an image. Later packages replace files of earlier packages.
+// packagesIn returns the packages of the driver in an image without an installed driver. Later packages replace files of
+// earlier packages.
 func packagesIn(image, machine string) []string {
+	found := packageFiles(image, machine, ofDriver)
+	if !slices.ContainsFunc(found, func(file string) bool { return strings.HasPrefix(filepath.Base(file), "libnvidia-compute-") }) {
+		return nil
+	}
+	// The signed modules of linux-modules-nvidia-* replace the modules of linux-objects-nvidia-*.
+	slices.SortStableFunc(found, func(a, b string) int {
+		return strings.Compare(unpackOrder(a)+a, unpackOrder(b)+b)
+	})
+	return found
+}
+
+// packageFiles returns the files of packages in an image, by their names.
+func packageFiles(image, machine string, wanted func(name string) bool) []string {
 	arch := map[string]string{"x86_64": "amd64", "aarch64": "arm64"}[machine]
 	var found []string
 	err := filepath.WalkDir(filepath.Join(image, packageFolder), func(file string, e fs.DirEntry, err error) error {
@@ -37,18 +51,14 @@ func packagesIn(image, machine string) []string {
 			return err
 		}
 		name := packageName().FindStringSubmatch(e.Name())
-		if name != nil && (name[2] == arch || name[2] == "all") && ofDriver(name[1]) {
+		if name != nil && (name[2] == arch || name[2] == "all") && wanted(name[1]) {
 			found = append(found, file)
 		}
 		return nil
 	})
-	if err != nil || !slices.ContainsFunc(found, func(file string) bool { return strings.HasPrefix(filepath.Base(file), "libnvidia-compute-") }) {
+	if err != nil {
 		return nil
 	}
-	// The signed modules of linux-modules-nvidia-* replace the modules of linux-objects-nvidia-*.
-	slices.SortStableFunc(found, func(a, b string) int {
-		return strings.Compare(unpackOrder(a)+a, unpackOrder(b)+b)
-	})
 	return found
 }
 
@@ -76,7 +86,7 @@ func (f filler) fromPackages() (record, error) {
 		return record{}, err
 	}
 	for _, file := range packagesIn(f.src.image, f.machine) {
-		if err := f.unpackPackage(file); err != nil {
+		if err := f.unpackPackage(file, ""); err != nil {
 			return record{}, err
 		}
 	}
@@ -90,8 +100,19 @@ func (f filler) fromPackages() (record, error) {
 	return f.prepared(version)
 }
 
-// unpackPackage unpacks a Debian package.
-func (f filler) unpackPackage(file string) error {
+// fromSourcePackages adds sources of Debian packages to an installed driver. NVIDIA's image for Ubuntu 26.04 has the
+// proprietary sources only in packages.
+func (f filler) fromSourcePackages() error {
+	for _, file := range packageFiles(f.src.path, f.machine, func(name string) bool { return strings.HasPrefix(name, "nvidia-") }) {
+		if err := f.unpackPackage(file, sourceName+"/"); err != nil {
+			return err
+		}
+	}
+	return f.sortSources()
+}
+
+// unpackPackage unpacks the files of a Debian package whose places begin with a prefix.
+func (f filler) unpackPackage(file, prefix string) error {
 	in, err := hostfs.Open(file)
 	if err != nil {
 		return err
@@ -115,6 +136,9 @@ func (f filler) unpackPackage(file string) error {
 		}
 		if err != nil {
 			return problem(cause.PayloadCorrupt, file, fetchAgain, "cannot be decompressed: %v", err)
+		}
+		if place, _ := placeInPackage(name, header.Name); !strings.HasPrefix(place, prefix) {
+			continue
 		}
 		if err := f.unpack(name, header, files); err != nil {
 			return err
@@ -170,9 +194,11 @@ func (f filler) sortSources() error {
 		from := path.Join(sourceName, folder.Name())
 		to := path.Join(sourceName, string(flavourOf(filepath.Join(f.root.Name(), from))))
 		_, missing := f.root.Stat(path.Join(from, "nvidia"))
-		if missing != nil || isDir(filepath.Join(f.root.Name(), to)) {
+		switch {
+		case from == to:
+		case missing != nil, isDir(filepath.Join(f.root.Name(), to)):
 			err = f.root.RemoveAll(from)
-		} else {
+		default:
 			err = f.root.Rename(from, to)
 		}
 		if err != nil {

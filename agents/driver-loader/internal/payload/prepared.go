@@ -46,6 +46,9 @@ func (f filler) fromRoot() (record, error) {
 			return record{}, err
 		}
 	}
+	if err := f.fromSourcePackages(); err != nil {
+		return record{}, err
+	}
 	for _, dir := range []string{"lib", "usr/lib"} {
 		// With a merged /usr, /lib is a link, and its modules are in /usr/lib.
 		if info, err := from.Lstat(dir); err != nil || !info.IsDir() {

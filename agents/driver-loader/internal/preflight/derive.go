@@ -18,7 +18,7 @@ const needed = 4 << 30
 
 // Derive returns the verdict for a node.
 func Derive(o loader.Observation, d loader.Desired, f Facts) Verdict {
-	v := deriver{o: o, facts: f, target: o.Desired(d), foreign: o.Foreigner(d)}
+	v := deriver{o: o, facts: f, target: o.Desired(d), foreign: o.BlockedByForeign(d)}
 	v.gpus()
 	v.loaded()
 	v.add("kernel", OK, "%s, %s", o.Kernel.Release, o.Kernel.Machine)

@@ -89,6 +89,28 @@ func (d Driver) Ubuntu(t testing.TB, release string) string {
 	return image
 }
 
+// Ubuntu2604 makes the root of an image of the container kind for Ubuntu 26.04: an installed driver with the sources of the
+// open modules, and the proprietary sources in a Debian package.
+func (d Driver) Ubuntu2604(t testing.TB) string {
+	t.Helper()
+	image := t.TempDir()
+	for _, stem := range []string{"libcuda.so.", "libnvidia-ml.so."} {
+		Write(t, filepath.Join(image, "usr/lib/x86_64-linux-gnu", stem+d.Version), d.files()[stem+d.Version], 0o644)
+		if err := os.Symlink(stem+d.Version, filepath.Join(image, "usr/lib/x86_64-linux-gnu", stem+"1")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	Write(t, filepath.Join(image, "lib/firmware/nvidia", d.Version, "gsp_ga10x.bin"), "firmware of "+d.Version, 0o644)
+	Write(t, filepath.Join(image, "usr/src/nvidia-"+d.Version, "nvidia/nv.c"), "MODULE_LICENSE(\"Dual MIT/GPL\");\n", 0o644)
+	for name, license := range map[string]string{"nvidia-kernel-source": "NVIDIA", "nvidia-dkms-open": "Dual MIT/GPL"} {
+		Write(t, filepath.Join(image, "usr/local/repos", name+"_"+d.Version+"_amd64.deb"), string(Deb(t, map[string]string{
+			"usr/src/nvidia-" + d.Version + "/nvidia/nv.c": "MODULE_LICENSE(\"" + license + "\");\n",
+			"usr/share/" + name + "/other":                 "not needed",
+		})), 0o644)
+	}
+	return image
+}
+
 // RedHat makes the root of an image with precompiled modules for the family of Red Hat: an installed driver. The kernel
 // does not look in the folder of its firmware.
 func (d Driver) RedHat(t testing.TB, release string, license func(module string) string) string {
