@@ -24,10 +24,24 @@ type Release struct {
 	Kubernetes string
 	// Values override the chart's values.
 	Values map[string]any
+	// Nodes has the kinds of nodes, for images whose tags depend on the node. If it is nil, the charts reject
+	// values with such images.
+	Nodes []Node
 	// service is the name of the program that installs the chart. If it is empty, it is Helm.
 	service string
 	// checked is set if the values have been validated against the schemas.
 	checked bool
+}
+
+// Node is a kind of node: its kernel and its distribution, as the labels of feature discovery name them. A missing label
+// is empty.
+type Node struct {
+	// Kernel is the release of the kernel, such as 6.8.0-60-generic.
+	Kernel string
+	// ID, Version and Major are the name of the distribution and its version, such as rhel, 9.4 and 9.
+	ID      string
+	Version string
+	Major   string
 }
 
 // installOrder returns Helm's order of kinds, with admission policies before the service accounts
@@ -128,8 +142,16 @@ func execute(c *chart.Chart, r Release) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	release := values["Release"].(map[string]any)
 	if r.service != "" {
-		values["Release"].(map[string]any)["Service"] = r.service
+		release["Service"] = r.service
+	}
+	if r.Nodes != nil {
+		nodes := []any{}
+		for _, n := range r.Nodes {
+			nodes = append(nodes, map[string]any{"kernel": n.Kernel, "id": n.ID, "version": n.Version, "major": n.Major})
+		}
+		release["Nodes"] = nodes
 	}
 	return engine.Render(c, values)
 }

@@ -162,6 +162,7 @@ func TestOrchestrator(t *testing.T) {
 	t.Run("an orchestrator that is killed goes on", aKilledOrchestratorGoesOn)
 	t.Run("Helm alone renders the same objects", helmRendersTheSame)
 	t.Run("what is deleted by mistake is restored", func(t *testing.T) { deletionsAreRestored(t, helm) })
+	t.Run("each kind of node has its driver", func(t *testing.T) { eachKindOfNodeHasItsDriver(t, helm) })
 	t.Run("pools select their nodes", func(t *testing.T) {
 		// The release has the accounts and the rights of the agents of each pool.
 		values, err := json.Marshal(testPools())

@@ -54,7 +54,10 @@ defaults. Argument: the same dict. */ -}}
 {{- $annotations := dict "outrigger.dev/path" (include "outrigger.imagePath" .) -}}
 {{- range $key, $text := $sub.Chart.Annotations }}{{ $_ := set $annotations $key $text }}{{ end -}}
 {{- $chart := dict "Name" .name "Version" $sub.Chart.Version "AppVersion" $sub.Chart.AppVersion "Annotations" $annotations -}}
-{{- include (printf "%s.objects" .name) (dict "Chart" $chart "Release" $sub.Release "Capabilities" $sub.Capabilities "Values" $values) -}}
+{{- /* The orchestrator knows the kinds of nodes, and Helm does not. */ -}}
+{{- $release := $sub.Release -}}
+{{- if .root.Values.orchestrator.enabled }}{{ $release = merge (dict "Nodes" (list (dict "any" true))) $release }}{{ end -}}
+{{- include (printf "%s.objects" .name) (dict "Chart" $chart "Release" $release "Capabilities" $sub.Capabilities "Values" $values) -}}
 {{- end -}}
 {{- end -}}
 

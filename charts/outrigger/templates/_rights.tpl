@@ -20,7 +20,7 @@ PrometheusRule: {group: monitoring.coreos.com, resource: prometheusrules}
 {{- end -}}
 
 {{- /* The objects of all agents and pools, as YAML with these keys: release lists the objects that Helm installs;
-names has the names of the other objects, by namespace and kind; accounts, images and hostPaths have the
+names has the names of the other objects, by namespace and kind ("*" at the end of a name stands for any text); accounts, images and hostPaths have the
 accounts, images and host paths of their pods. release includes the rights of disabled agents: when a user
 disables an agent, it needs them to clean up its nodes. */ -}}
 {{- define "outrigger.collected" -}}

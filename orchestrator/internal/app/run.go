@@ -19,6 +19,7 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/observe"
 	"outrigger.dev/orchestrator/internal/once"
+	"outrigger.dev/orchestrator/internal/pools"
 	"outrigger.dev/orchestrator/internal/render"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/reconcile"
@@ -88,10 +89,10 @@ func (o *operator) run(ctx context.Context) error {
 
 // render returns the stages of a policy, without the objects of the Helm release. It frees the
 // memory that rendering needs, because the next rendering follows only after a change of the
-// policy.
-func (o *operator) render(p model.Policy, kubernetes string) ([]model.Stage, error) {
+// policy or of the kinds of nodes.
+func (o *operator) render(p model.Policy, kubernetes string, kinds []pools.Kind) ([]model.Stage, error) {
 	defer debug.FreeOSMemory()
-	return render.Stages(render.Config{Validate: p.Validate, ByHelm: true, Release: charts.Release{
+	return render.Stages(render.Config{Validate: p.Validate, Kinds: kinds, ByHelm: true, Release: charts.Release{
 		Name: p.Release, Namespace: o.store.Namespace, Kubernetes: kubernetes, Values: p.Values,
 	}})
 }

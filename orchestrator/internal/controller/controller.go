@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,6 +18,7 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/observe"
 	"outrigger.dev/orchestrator/internal/pass"
+	"outrigger.dev/orchestrator/internal/pools"
 	"outrigger.dev/orchestrator/internal/validation"
 	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/reconcile"
@@ -52,9 +54,9 @@ type Policies interface {
 	Gone(ctx context.Context, p model.Policy) error
 }
 
-// Render returns the stages of a policy for a version of Kubernetes. The error names the values
-// that are not accepted.
-type Render func(p model.Policy, kubernetes string) ([]model.Stage, error)
+// Render returns the stages of a policy for a version of Kubernetes and for kinds of GPU nodes. The
+// error names the values that are not accepted.
+type Render func(p model.Policy, kubernetes string, kinds []pools.Kind) ([]model.Stage, error)
 
 // Config holds the dependencies of a Controller.
 type Config struct {
@@ -86,9 +88,10 @@ type Controller struct {
 	repairs    repairs
 }
 
-// rendered caches the stages of a policy until the policy changes.
+// rendered caches the stages of a policy until the policy or the kinds of nodes change.
 type rendered struct {
 	key     string
+	kinds   []pools.Kind
 	stages  []model.Stage
 	refused string
 }
@@ -143,20 +146,18 @@ func (c *Controller) once(ctx context.Context) (reconcile.Result, error) {
 	if err := c.refreshVersion(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
+	// The objects of the policy depend on the kinds of nodes. Without a complete list of the nodes, objects would be
+	// deleted.
+	if waiting, err := c.follow(ctx, policy.Status.Inventory); waiting.Pending != nil || err != nil {
+		return waiting, err
+	}
 	c.render(policy)
 	if err := ctx.Err(); err != nil {
 		return reconcile.Result{}, err // rendering takes long on a busy machine
 	}
 	policy.Refused = cmp.Or(policy.Refused, c.rendered.refused)
-	refs := append(model.Inventory(c.rendered.stages), policy.Status.Inventory...)
-	if err := c.cfg.Observer.Follow(ctx, refs); err != nil {
-		return reconcile.Result{}, err
-	}
-	if err := c.cfg.Observer.Listed(); err != nil {
-		// The next pass starts when the Observer has listed all objects, because this counts as a
-		// change.
-		c.cfg.Log.Debug("waiting", "err", err)
-		return reconcile.Result{After: maxRetry, Rest: pause, Pending: err}, nil
+	if waiting, err := c.follow(ctx, model.Inventory(c.rendered.stages)); waiting.Pending != nil || err != nil {
+		return waiting, err
 	}
 	now := time.Now()
 	state := c.cfg.Observer.State(policy, now)
@@ -176,6 +177,20 @@ func (c *Controller) once(ctx context.Context) (reconcile.Result, error) {
 	return reconcile.Result{After: model.Soonest(in, extraIn), Rest: max(pause, restFactor*took)}, err
 }
 
+// follow observes the nodes and the kinds of refs. The result is pending until all objects are listed.
+func (c *Controller) follow(ctx context.Context, refs []model.Ref) (reconcile.Result, error) {
+	if err := c.cfg.Observer.Follow(ctx, refs); err != nil {
+		return reconcile.Result{}, err
+	}
+	err := c.cfg.Observer.Listed()
+	if err == nil {
+		return reconcile.Result{}, nil
+	}
+	// The next pass starts when the Observer has listed all objects, because this counts as a change.
+	c.cfg.Log.Debug("waiting", "err", err)
+	return reconcile.Result{After: maxRetry, Rest: pause, Pending: err}, nil
+}
+
 // refreshVersion reads the version of the API server again if a watch was restarted, because the
 // API server may have been upgraded.
 func (c *Controller) refreshVersion(ctx context.Context) error {
@@ -193,16 +208,20 @@ func (c *Controller) refreshVersion(ctx context.Context) error {
 // render brings c.rendered up to date.
 func (c *Controller) render(p model.Policy) {
 	key := model.HashOf(p.UID, p.Release, p.Generation, p.Validate, p.Adopt, p.Values, c.kubernetes)
-	if key == c.rendered.key {
+	list, _ := pools.Parse(p.Values) // rendering reports the error
+	kinds := pools.Kinds(list, c.cfg.Observer.Nodes())
+	if key == c.rendered.key && slices.Equal(kinds, c.rendered.kinds) {
 		return
 	}
-	stages, err := c.cfg.Render(p, c.kubernetes)
-	c.rendered = rendered{key: key, stages: stages}
+	if key != c.rendered.key {
+		// The changed policy may fix the failures, or may adopt objects.
+		clear(c.failures)
+		clear(c.repairs)
+	}
+	stages, err := c.cfg.Render(p, c.kubernetes, kinds)
+	c.rendered = rendered{key: key, kinds: kinds, stages: stages}
 	if err != nil {
 		c.rendered.refused = err.Error()
 		c.cfg.Log.Error("rejecting the values, changing nothing", "policy", p.Name, "err", err)
 	}
-	// The changed policy may fix the failures, or may adopt objects.
-	clear(c.failures)
-	clear(c.repairs)
 }

@@ -16,6 +16,7 @@ import (
 	"outrigger.dev/orchestrator/internal/controller"
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/observe"
+	"outrigger.dev/orchestrator/internal/pools"
 	"outrigger.dev/orchestrator/internal/render"
 	"outrigger.dev/pkg/agent/agenttest"
 )
@@ -35,7 +36,7 @@ func TestController(t *testing.T) {
 
 // one returns what renders a stage of one object.
 func one(o *unstructured.Unstructured) controller.Render {
-	return func(model.Policy, string) ([]model.Stage, error) {
+	return func(model.Policy, string, []pools.Kind) ([]model.Stage, error) {
 		return []model.Stage{{Name: "s", Objects: []*unstructured.Unstructured{o}}}, nil
 	}
 }
@@ -164,7 +165,7 @@ func upgrade(r *rig) {
 	if err != nil {
 		r.Fatal(err)
 	}
-	r.run(client, keep(&policy{now: model.Policy{Name: "p", UID: "1"}}), func(_ model.Policy, kubernetes string) ([]model.Stage, error) {
+	r.run(client, keep(&policy{now: model.Policy{Name: "p", UID: "1"}}), func(_ model.Policy, kubernetes string, _ []pools.Kind) ([]model.Stage, error) {
 		return []model.Stage{{Name: "s", Objects: []*unstructured.Unstructured{configMap("version", map[string]any{"is": kubernetes})}}}, nil
 	})
 	is := func(want string) func() bool {

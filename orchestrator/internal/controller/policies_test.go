@@ -15,6 +15,7 @@ import (
 	"outrigger.dev/orchestrator/internal/controller"
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/observe"
+	"outrigger.dev/orchestrator/internal/pools"
 	"outrigger.dev/orchestrator/internal/validation"
 	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/cause"
@@ -57,7 +58,7 @@ func TestUnreadableInventoryStopsAll(t *testing.T) {
 			t.Fatal(err)
 		}
 		return &controller.InCluster{Client: client, Observer: o, Log: slog.New(slog.DiscardHandler)}
-	}, func(model.Policy, string) ([]model.Stage, error) { return nil, nil })
+	}, func(model.Policy, string, []pools.Kind) ([]model.Stage, error) { return nil, nil })
 	agenttest.Poll(t, "the error", func() bool {
 		if r.Get(ref) == nil {
 			t.Fatal("the policy is gone, and what it had applied is not")

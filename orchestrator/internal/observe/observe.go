@@ -169,9 +169,7 @@ func (o *Observer) Wait() { o.running.Wait() }
 func (o *Observer) State(policy model.Policy, now time.Time) model.State {
 	s := model.State{Policy: policy, Now: now, Objects: map[model.Ref]model.Seen{}, DaemonSets: map[model.Ref]*model.DaemonSet{}}
 	o.addObjects(&s)
-	for _, r := range o.nodes.rows() {
-		s.Nodes = append(s.Nodes, r.value)
-	}
+	s.Nodes = o.Nodes()
 	slices.SortFunc(s.Nodes, func(a, b *model.Node) int { return strings.Compare(a.Name, b.Name) })
 	for _, t := range o.pods {
 		for _, r := range t.rows() {
@@ -183,6 +181,15 @@ func (o *Observer) State(policy model.Policy, now time.Time) model.State {
 		}
 	}
 	return s
+}
+
+// Nodes returns the observed nodes, in any order. Their values must not be changed.
+func (o *Observer) Nodes() []*model.Node {
+	var nodes []*model.Node
+	for _, r := range o.nodes.rows() {
+		nodes = append(nodes, r.value)
+	}
+	return nodes
 }
 
 const (

@@ -16,6 +16,7 @@ import (
 	"outrigger.dev/orchestrator/internal/controller"
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/observe"
+	"outrigger.dev/orchestrator/internal/pools"
 )
 
 // runController runs a controller with a as its policy, until the work is done or ctx ends.
@@ -28,7 +29,7 @@ func (a *Apply) runController(ctx context.Context, log *slog.Logger) error {
 	client := a.Store.Client
 	c := controller.New(controller.Config{
 		Client: client, Observer: observe.New(client, log), Policies: a, Log: log,
-		Render: func(model.Policy, string) ([]model.Stage, error) { return a.Stages, nil }, Wrote: a.wrote, Passed: a.passed,
+		Render: func(model.Policy, string, []pools.Kind) ([]model.Stage, error) { return a.Stages, nil }, Wrote: a.wrote, Passed: a.passed,
 	})
 	err := cmp.Or(c.Run(ctx), ctx.Err())
 	if ended {

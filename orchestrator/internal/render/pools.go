@@ -33,6 +33,7 @@ func Stages(cfg Config) ([]model.Stage, error) {
 
 // allStages returns the stages with the objects of all kinds.
 func allStages(cfg Config) ([]model.Stage, error) {
+	cfg.Nodes = pools.NodesOf("", cfg.Kinds)
 	base, err := renderStages(cfg)
 	if err != nil {
 		return nil, err
@@ -149,7 +150,7 @@ func poolStages(cfg Config, placed placedCharts, shared map[string]string, befor
 			where[label] = value
 		}
 	}
-	cfg.Name, cfg.Values = cfg.Name+"-"+p.Name, values
+	cfg.Name, cfg.Values, cfg.Nodes = cfg.Name+"-"+p.Name, values, pools.NodesOf(p.Name, cfg.Kinds)
 	stages, err := renderStages(cfg)
 	if err != nil {
 		return nil, err

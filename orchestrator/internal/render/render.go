@@ -16,6 +16,7 @@ import (
 
 	"outrigger.dev/charts"
 	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/orchestrator/internal/pools"
 )
 
 // ManagedBy is the label that the orchestrator uses to find its objects. In an installation with
@@ -38,6 +39,9 @@ type Config struct {
 	charts.Release
 	// Validate is Policy.Validate.
 	Validate string
+	// Kinds are the kinds of the GPU nodes. If it is nil, values are rejected if objects depend on the kinds.
+	// Stages sets Release.Nodes from it.
+	Kinds []pools.Kind
 	// ByHelm leaves out the objects that Helm installs together with the orchestrator, such as roles.
 	ByHelm bool
 }

@@ -45,7 +45,7 @@ type DaemonSet struct {
 	// Name is namespace/name.
 	Name   string
 	Policy upgrade.Policy
-	// Nodes is the desired number of nodes with its pods.
+	// Nodes is the desired number of nodes with its pods, and with the pods of the other DaemonSets of its release.
 	Nodes int
 }
 

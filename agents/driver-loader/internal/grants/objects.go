@@ -1,6 +1,7 @@
 package grants
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -85,8 +86,9 @@ func (r *listedNode) UnmarshalJSON(data []byte) error {
 // loader have a policy.
 type daemonSet struct {
 	Metadata struct {
-		Name      string `json:"name"`
-		Namespace string `json:"namespace"`
+		Name      string            `json:"name"`
+		Namespace string            `json:"namespace"`
+		Labels    map[string]string `json:"labels"`
 	} `json:"metadata"`
 	Spec struct {
 		Template struct {
@@ -120,6 +122,29 @@ func (d daemonSet) limits() (s DaemonSet, has bool) {
 		}
 	}
 	return s, false
+}
+
+// instanceLabel is the label with the Helm release, or the pool, of a DaemonSet.
+const instanceLabel = "app.kubernetes.io/instance"
+
+// setsOf returns the DaemonSets that have limits. DaemonSets of one release have one policy and differ only in the kernel
+// or the distribution of their nodes, so Nodes is the number for all of them: a percentage is a percentage of these nodes.
+func setsOf(all []daemonSet) []DaemonSet {
+	sets, nodes := []DaemonSet{}, map[string]int{}
+	var releases []string
+	for _, d := range all {
+		s, has := d.limits()
+		if !has {
+			continue
+		}
+		release := cmp.Or(d.Metadata.Labels[instanceLabel], d.Metadata.Name)
+		nodes[release] += s.Nodes
+		sets, releases = append(sets, s), append(releases, release)
+	}
+	for i := range sets {
+		sets[i].Nodes = nodes[releases[i]]
+	}
+	return sets
 }
 
 // board is the ConfigMap upgrade.BoardName. A writer announces its grants there before it writes

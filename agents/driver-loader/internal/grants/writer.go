@@ -72,12 +72,7 @@ func (w *Writer) Run(ctx context.Context) error {
 	})
 	following.Go(func() {
 		kube.Watch(ctx, w.cfg.Client, kube.Query{Object: kube.Object{API: "apps/v1", Resource: "daemonsets", Namespace: w.cfg.Namespace}}, func(all []daemonSet) {
-			sets := []DaemonSet{}
-			for _, d := range all {
-				if s, has := d.limits(); has {
-					sets = append(sets, s)
-				}
-			}
+			sets := setsOf(all)
 			w.update(func() { w.sets = sets })
 		})
 	})
