@@ -57,7 +57,7 @@ func (c Config) plan(there Node, desired Desired) plan {
 	var p plan
 	if desired.Labels != nil || desired.Annotations != nil {
 		labels, annotations := there.applied(c.manager)
-		wanted := c.withoutYielded(there, desired.Labels)
+		wanted := c.wanted(there, desired.Labels)
 		now := relevant(there.Labels, wanted, labels)
 		if at, is := there.Labels[c.Timestamp]; is && len(wanted) > 0 {
 			now[c.Timestamp] = at
@@ -92,13 +92,13 @@ func relevant(of, desired map[string]string, applied []string) map[string]string
 	return out
 }
 
-// withoutYielded returns labels without the labels that the writer leaves to another writer.
-func (c Config) withoutYielded(there Node, labels map[string]string) map[string]string {
-	if c.Yields == nil {
-		return labels
-	}
+// wanted returns labels without the labels that the writer leaves to another writer, or that the Node must not have.
+func (c Config) wanted(there Node, labels map[string]string) map[string]string {
 	out := maps.Clone(labels)
-	maps.DeleteFunc(out, func(key, _ string) bool { return c.Yields(key) && there.ownedByOthers(key, c.manager) })
+	maps.DeleteFunc(out, func(key, _ string) bool {
+		yields := c.Yields != nil && c.Yields(key, there.Labels[key]) && there.ownedByOthers(key, c.manager)
+		return yields || c.Excludes != nil && c.Excludes(there.Labels, key)
+	})
 	return out
 }
 

@@ -36,8 +36,10 @@ type Config struct {
 	// Timestamp is the key of a label with the time of the last change of the other labels (see
 	// Stamp).
 	Timestamp string
-	// Yields reports whether a label is left to another writer that owns it. If nil, no label is.
-	Yields func(key string) bool
+	// Yields reports whether a label with this value is left to another writer that owns it. If nil, no label is.
+	Yields func(key, value string) bool
+	// Excludes reports whether a Node with these labels must not have a label of this writer. If nil, it may have all.
+	Excludes func(labels map[string]string, key string) bool
 	// Time is the clock for condition transitions and delays; nil for time.Now.
 	Time func() time.Time
 	Log  *slog.Logger

@@ -5,6 +5,7 @@ package e2e_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -79,8 +80,8 @@ func madeByNFD(t *testing.T, output string, want map[string]string) {
 	}
 	for key := range want {
 		owner := "nfd-master"
-		if key == "nvidia.com/gpu.present" {
-			// It says that a GPU is on the bus, and is the presence part's.
+		if key == "nvidia.com/gpu.present" || strings.HasPrefix(key, "nvidia.com/gpu.deploy.") {
+			// They say that a GPU is on the bus, and are the presence part's.
 			owner = presence
 		}
 		if owners := n.Owners[key]; !slices.Equal(owners, []string{owner}) {

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"strings"
 
+	"outrigger.dev/agents/feature-discovery/internal/label"
 	"outrigger.dev/agents/feature-discovery/internal/machine"
 	"outrigger.dev/agents/feature-discovery/internal/presence"
 	"outrigger.dev/pkg/agent"
@@ -32,7 +32,7 @@ func (s *settings) newPresence(log *slog.Logger) (*agent.Agent, error) {
 		return nil, err
 	}
 	root, sys := s.systemRoot(), s.gpus.Host.SysRoot
-	node := nodestate.NewKeeper(api.Client, nodestate.Config{Yields: ownedByNFD, Log: log})
+	node := nodestate.NewKeeper(api.Client, nodestate.Config{Yields: label.Yields, Excludes: label.Excludes, Log: log})
 	p := presence.New(presence.Config{
 		Scan:   func() ([]pci.Device, error) { return pci.Scan(sys) },
 		Watch:  func(ctx context.Context, changed func()) { pci.Watch(ctx, sys, log, changed) },
@@ -64,7 +64,3 @@ func (s *settings) systemRoot() string {
 	}
 	return ctrHostRoot
 }
-
-// ownedByNFD reports whether a label belongs to Node Feature Discovery on clusters that run
-// Node Feature Discovery.
-func ownedByNFD(key string) bool { return strings.HasPrefix(key, "feature.node.kubernetes.io/") }

@@ -14,7 +14,9 @@ import (
 
 func TestPresence(t *testing.T) {
 	gpus := []pci.Device{{Class: 0x040300}, {Class: 0x030200}}
-	const present = "nvidia.com/gpu.present=true pci-10de.present=true "
+	const present = "nvidia.com/gpu.present=true pci-10de.present=true nvidia.com/gpu.deploy.client=true nvidia.com/gpu.deploy.container-toolkit=true" +
+		" nvidia.com/gpu.deploy.dcgm=true nvidia.com/gpu.deploy.dcgm-exporter=true nvidia.com/gpu.deploy.device-plugin=true nvidia.com/gpu.deploy.driver=true" +
+		" nvidia.com/gpu.deploy.gpu-feature-discovery=true nvidia.com/gpu.deploy.node-status-exporter=true nvidia.com/gpu.deploy.operator-validator=true "
 	for name, tc := range map[string]struct {
 		devices []pci.Device
 		system  machine.System
@@ -62,6 +64,24 @@ func TestPresence(t *testing.T) {
 				t.Errorf("labels (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestDeployLabelsOfOthersStay looks at labels of a Node that another writer owns.
+func TestDeployLabelsOfOthersStay(t *testing.T) {
+	const client = "nvidia.com/gpu.deploy.client"
+	for text, want := range map[string]bool{
+		client + "=false": true, client + "=paused-for-driver-upgrade": true, client + "=": false, "nvidia.com/gpu.present=false": false,
+		"feature.node.kubernetes.io/kernel-version.full=1": true, "feature.node.kubernetes.io/kernel-version.full=": true,
+	} {
+		key, value, _ := strings.Cut(text, "=")
+		if got := label.Yields(key, value); got != want {
+			t.Errorf("presence yields %s to another writer: %v, want %v", text, got, want)
+		}
+	}
+	off := map[string]string{"nvidia.com/gpu.deploy.operands": "false"}
+	if !label.Excludes(off, client) || label.Excludes(off, "nvidia.com/gpu.present") || label.Excludes(map[string]string{}, client) {
+		t.Error("nvidia.com/gpu.deploy.operands=false is for the labels of NVIDIA's operator, and for all of them")
 	}
 }
 
