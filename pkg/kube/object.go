@@ -129,6 +129,11 @@ func AnnotationPath(key string) string {
 	return "/metadata/annotations/" + strings.ReplaceAll(key, "/", "~1")
 }
 
+// LabelPath returns the path of a label in a JSON patch (RFC 6901). A key has no "~".
+func LabelPath(key string) string {
+	return "/metadata/labels/" + strings.ReplaceAll(key, "/", "~1")
+}
+
 // Create creates an object of a resource. The object contains its name. If an object of this name
 // exists, the API server answers 409. It needs the verb create.
 func (c *Client) Create(ctx context.Context, of Object, object any) error {

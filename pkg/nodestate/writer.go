@@ -33,6 +33,8 @@ type Config struct {
 	Notes []string
 	// Cordon is the key of the annotation which records that this writer has cordoned the Node.
 	Cordon string
+	// Pause configures Writer.Pause.
+	Pause Pause
 	// Timestamp is the key of a label with the time of the last change of the other labels (see
 	// Stamp).
 	Timestamp string
@@ -208,7 +210,7 @@ func (w *Writer) applyPlan(ctx context.Context, p plan) error {
 }
 
 // Published selects kinds of published state.
-type Published struct{ Metadata, Condition, Cordon bool }
+type Published struct{ Metadata, Condition, Cordon, Pause bool }
 
 // Withdraw removes the state that the writer has published, in this process or an earlier one. It
 // retries each failed removal until ctx ends, unless the API server forbids the removal. The error
@@ -253,6 +255,9 @@ func (w *Writer) removals(what Published) []removal {
 			_, err := w.api.applyCondition(ctx, nil)
 			return err
 		})
+	}
+	if what.Pause {
+		out = append(out, w.withdrawPause)
 	}
 	if what.Cordon {
 		out = append(out, func(ctx context.Context) error {

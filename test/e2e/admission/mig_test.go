@@ -25,10 +25,12 @@ func TestTheMIGManagerChangesWhatAChangeOfLayoutsDoes(t *testing.T) {
 				"f:annotations": fields{"f:" + cause: fields{}},
 			}})(o)
 		}},
-		"the config itself":      {in("all-disabled", "nvidia.com/mig.config", "metadata", "labels"), others + "these labels: nvidia.com/mig.config"},
-		"another annotation":     {in("c", "a", "metadata", "annotations"), others + "these annotations: a"},
-		"a taint":                {in([]any{}, "taints", "spec"), noSpec + ", but for its cordon: taints"},
-		"what the kubelet tells": {in(fields{"nvidia.com/gpu": "9"}, "capacity", "status"), noStatus + ": capacity"},
+		"a pause of DaemonSets":    {of: in("paused-for-mig-change", "nvidia.com/gpu.deploy.client", "metadata", "labels")},
+		"an agent of another kind": {in("false", "nvidia.com/gpu.deploy.driver", "metadata", "labels"), others + "these labels: nvidia.com/gpu.deploy.driver"},
+		"the config itself":        {in("all-disabled", "nvidia.com/mig.config", "metadata", "labels"), others + "these labels: nvidia.com/mig.config"},
+		"another annotation":       {in("c", "a", "metadata", "annotations"), others + "these annotations: a"},
+		"a taint":                  {in([]any{}, "taints", "spec"), noSpec + ", but for its cordon: taints"},
+		"what the kubelet tells":   {in(fields{"nvidia.com/gpu": "9"}, "capacity", "status"), noStatus + ": capacity"},
 	})
 	for name, c := range changes {
 		t.Run(name, func(t *testing.T) {

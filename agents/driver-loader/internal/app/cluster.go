@@ -26,6 +26,10 @@ func (s *settings) clusterFlags() []cli.Flag {
 			Name: "upgrade-policy", EnvVars: []string{"UPGRADE_POLICY"}, Destination: &s.upgradePolicy,
 			Usage: "upgrade `POLICY` as JSON, with the keys of driver.upgradePolicy of NVIDIA's ClusterPolicy; it replaces auto-upgrade; if empty, the agent does not use Kubernetes",
 		},
+		&cli.StringFlag{
+			Name: "node-label-for-gpu-pod-eviction", EnvVars: []string{"NODE_LABEL_FOR_GPU_POD_EVICTION"}, Destination: &s.pauseLabel,
+			Usage: "another `LABEL` of the Node to pause during an upgrade, in addition to nvidia.com/gpu.deploy.client and similar labels: DaemonSets that select its value true, and hold the driver, leave the node",
+		},
 		&cli.BoolFlag{
 			Name: "grant-upgrades", EnvVars: []string{"GRANT_UPGRADES"}, Destination: &s.grantUpgrades,
 			Usage: "only permit nodes to begin upgrades, within the limits of the upgrade policies of the DaemonSets in the namespace; the program then does not load a driver",
@@ -93,7 +97,7 @@ func (s *settings) upgrader(l *loader.Loader, log *slog.Logger) (*upgrades, erro
 			return upgrade.Desired{Driver: target, Policy: s.policy}, err
 		},
 		Offered:   plugin.awaitReady,
-		DaemonSet: s.cluster.Namespace + "/" + s.cluster.DaemonSet, Journal: s.journal(),
+		DaemonSet: s.cluster.Namespace + "/" + s.cluster.DaemonSet, Journal: s.journal(), PauseLabel: s.pauseLabel,
 		Board: kube.Object{API: "v1", Resource: "configmaps", Namespace: s.cluster.Namespace, Name: upgrade.BoardName},
 	})
 	return u, nil

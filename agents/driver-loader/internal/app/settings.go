@@ -42,6 +42,7 @@ type settings struct {
 	// The fields below are only used in a cluster.
 	cluster       cluster.Settings
 	upgradePolicy string
+	pauseLabel    string
 	grantUpgrades bool
 
 	// The method complete sets the fields below, and the rest of config.

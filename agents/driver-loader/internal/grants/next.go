@@ -113,7 +113,7 @@ func Next(nodes []Node, sets []DaemonSet) Plan {
 	for _, n := range queue(nodes) {
 		s, known := bySet[n.DaemonSet]
 		switch {
-		case !known, n.NotReady:
+		case !known, n.NotReady, n.Cordoned && s.Policy.SkipCordoned: // the agent says why it waits
 		case c.allows(n, s):
 			p.Granted[n.Name] = n.Driver
 			n.Begun = true

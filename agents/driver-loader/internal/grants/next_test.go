@@ -47,6 +47,8 @@ func TestNext(t *testing.T) {
 			}
 		}
 	}
+	sparing := limits(0, "100%", 1)
+	sparing.SkipCordoned = true
 	two := []grants.Node{waiting("a"), waiting("b")}
 	for name, tc := range map[string]struct {
 		nodes []grants.Node
@@ -65,6 +67,7 @@ func TestNext(t *testing.T) {
 		"one that is granted and cordoned":      {nodes: append(two, with("x", func(n *grants.Node) { in(upgrade.Draining, "2")(n); n.Cordoned = true })), p: limits(0, "2", 1), granted: []string{"a"}, why: "ready: a, x"},
 		"one without GPUs":                      {nodes: append(two, grants.Node{Name: "x", NotReady: true, Cordoned: true}), p: limits(0, "2", 1), granted: []string{"a", "b"}},
 		"one that was cordoned before":          {nodes: []grants.Node{waiting("a", func(n *grants.Node) { n.Cordoned = true })}, p: limits(1, "1", 1), granted: []string{"a"}},
+		"one that is cordoned is left alone":    {nodes: append(two, waiting("x", func(n *grants.Node) { n.Cordoned = true })), p: sparing, granted: []string{"a", "b"}},
 		"more are cordoned than may be":         {nodes: []grants.Node{waiting("a", func(n *grants.Node) { n.Cordoned = true }), with("x", func(n *grants.Node) { n.Cordoned = true })}, p: limits(1, "1", 1), why: "maxUnavailable is 1"},
 		"one that waits and is not ready":       {nodes: []grants.Node{waiting("a", func(n *grants.Node) { n.NotReady = true })}, p: limits(1, "100%", 1)},
 		"one with the skip label":               {nodes: []grants.Node{waiting("a", func(n *grants.Node) { n.Skip = true })}, p: limits(1, "100%", 1)},

@@ -65,7 +65,7 @@ func After(j Journal, o Observation, a Action, p Policy, r Result) Journal {
 		return move(j, o, RollingBack, failed, now)
 	case RollBack:
 		return rolledBack(j, o, failed, now)
-	case Cordon, Uncordon:
+	case Cordon, Uncordon, Pause, Resume:
 		// The next observation shows whether it succeeded.
 	}
 	return j

@@ -19,6 +19,7 @@ type node struct {
 	cause                   string
 	unschedulable, cordoned bool
 	foreign                 bool
+	paused                  bool
 	loaded                  string
 	granted                 string
 	shown                   shownState
@@ -51,7 +52,7 @@ func (m model) observe(w world, i int) upgrade.Observation {
 	n := w.nodes[i]
 	o := upgrade.Observation{
 		Target: "new", Loaded: n.loaded,
-		Node: upgrade.Node{Unschedulable: n.unschedulable, Cordoned: n.cordoned, Granted: n.granted},
+		Node: upgrade.Node{Unschedulable: n.unschedulable, Cordoned: n.cordoned, Pausable: !n.paused, Paused: n.paused, Granted: n.granted},
 	}
 	return o
 }
@@ -168,7 +169,14 @@ func (m model) effect(n *node, a upgrade.Action, fails bool) {
 		n.unschedulable, n.cordoned = true, true
 	case upgrade.Uncordon:
 		n.unschedulable, n.cordoned = false, false
+	case upgrade.Pause:
+		n.paused = true
+	case upgrade.Resume:
+		n.paused = false
 	case upgrade.EvictPods, upgrade.DrainNode, upgrade.Swap:
+		if !n.paused {
+			m.never("%s while DaemonSets hold the driver", a.Kind)
+		}
 		if n.journal.Attempts > 3 {
 			m.never("%s is begun for ever", a.Kind)
 		}
@@ -230,7 +238,7 @@ func (m model) check(w world, quiet bool) {
 		if !quiet {
 			continue
 		}
-		if n.granted != "" || n.cordoned || n.unschedulable != n.foreign {
+		if n.granted != "" || n.cordoned || n.paused || n.unschedulable != n.foreign {
 			m.never("the end of a node: %+v", n)
 		}
 		switch s := n.journal.State; {

@@ -170,6 +170,9 @@ type shown struct {
 	} `json:"spec"`
 }
 
+// deployClient is a label that DaemonSets of other programs select. Feature discovery sets it.
+const deployClient = "nvidia.com/gpu.deploy.client"
+
 func (s shown) state() string { return s.Metadata.Labels[upgrade.StateLabel] }
 func (s shown) cause() string { return s.Metadata.Annotations[upgrade.CauseAnnotation] }
 
@@ -198,7 +201,7 @@ func (f *fleet) node(name string, cordoned bool) *machine {
 	f.Helper()
 	name = f.namespace + "-" + name
 	f.create("v1", "nodes", map[string]any{
-		"kind": "Node", "metadata": map[string]any{"name": name, "labels": map[string]any{"nvidia.com/gpu.present": "true"}},
+		"kind": "Node", "metadata": map[string]any{"name": name, "labels": map[string]any{"nvidia.com/gpu.present": "true", deployClient: "true"}},
 		"spec": map[string]any{"unschedulable": cordoned}, "status": map[string]any{
 			"capacity": map[string]any{"nvidia.com/gpu": "8"}, "conditions": []any{map[string]any{"type": "Ready", "status": "True"}},
 		},

@@ -26,6 +26,9 @@ type Node struct {
 	Unschedulable bool
 	// Cordoned is set if this agent cordoned the node, see CordonedAnnotation.
 	Cordoned bool
+	// Pausable is set if a pause would change labels of the Node, and Paused if labels are paused for an upgrade of
+	// the driver.
+	Pausable, Paused bool
 	// Skip is the value of SkipLabel, and Requested the value of RequestedAnnotation.
 	Skip, Requested bool
 	// Granted is the value of GrantAnnotation.
@@ -42,8 +45,11 @@ const (
 	// Move only changes the state.
 	Move Kind = "move"
 
-	Cordon      Kind = "cordon"
-	Uncordon    Kind = "uncordon"
+	Cordon   Kind = "cordon"
+	Uncordon Kind = "uncordon"
+	// Pause keeps DaemonSets that hold the driver off the node. Resume lets them return.
+	Pause       Kind = "pause"
+	Resume      Kind = "resume"
 	WaitForJobs Kind = "wait-for-jobs"
 	EvictPods   Kind = "evict-gpu-pods"
 	DrainNode   Kind = "drain"
@@ -78,8 +84,8 @@ func Next(j Journal, o Observation, p Policy) Action {
 // nextAtRest handles the states without a running upgrade.
 func nextAtRest(j Journal, o Observation, p Policy) Action {
 	switch {
-	case o.Node.Cordoned:
-		return Action{Kind: Move, To: Yielding} // cordoned by a process that lost its journal
+	case o.Node.Cordoned, o.Node.Paused:
+		return Action{Kind: Move, To: Yielding} // cordoned or paused by a process that lost its journal
 	case j.State == Failed && repaired(j, o):
 		return Action{Kind: Move, To: Done}
 	case !desired(j, o, p), j.State == Failed && j.Target == o.Target && !o.Node.Requested:
@@ -111,6 +117,11 @@ func nextInQueue(j Journal, o Observation, p Policy) Action {
 		return Action{Kind: Move, To: Required} // the Node must show the new target
 	case o.Node.Granted == o.Target:
 		return Action{Kind: Move, To: Cordoning}
+	case p.SkipCordoned && o.Node.Unschedulable && !o.Node.Cordoned:
+		return Action{Kind: Wait, Cause: &cause.Cause{
+			Code: cause.WaitingForUpgradeSlot, Subject: "upgrade to driver " + o.Target,
+			Text: "waits, because the node is cordoned, and skipCordoned of the upgrade policy is true", Fix: "run kubectl uncordon, or set skipCordoned to false",
+		}}
 	}
 	subject := "upgrade to driver " + o.Target
 	if failed := o.Waiting.Halted[o.Target]; len(failed) > 0 && !o.Node.Requested {
@@ -132,6 +143,11 @@ func nextBeforeSwap(j Journal, o Observation, p Policy) Action {
 		return Action{Kind: Move, To: Yielding}
 	case !o.Node.Unschedulable:
 		return Action{Kind: Cordon} // at first, and after another user has uncordoned it
+	}
+	switch {
+	case j.State == WaitingJobs, j.State == Cordoning: // the wait for jobs can take days
+	case o.Node.Pausable:
+		return Action{Kind: Pause}
 	}
 	switch j.State {
 	case Cordoning:
@@ -187,9 +203,12 @@ func nextInChange(j Journal, o Observation) Action {
 	}
 }
 
-// restore makes the node schedulable, if this agent cordoned it.
+// restore ends the pause, and makes the node schedulable if this agent cordoned it.
 func restore(o Observation, to State) Action {
-	if o.Node.Cordoned {
+	switch {
+	case o.Node.Paused:
+		return Action{Kind: Resume}
+	case o.Node.Cordoned:
 		return Action{Kind: Uncordon}
 	}
 	return Action{Kind: Move, To: to}

@@ -24,6 +24,15 @@ func TestNext(t *testing.T) {
 	}
 	manual := upgrade.Default()
 	manual.AutoUpgrade = false
+	sparing := upgrade.Default()
+	sparing.SkipCordoned = true
+	// begun is an upgrade with a grant, on a node that is cordoned.
+	begun := func(change func(*upgrade.Node)) upgrade.Observation {
+		return with(func(o *upgrade.Observation) {
+			o.Node.Granted, o.Node.Unschedulable = "2", true
+			change(&o.Node)
+		})
+	}
 	var fresh upgrade.Journal
 	for name, tc := range map[string]struct {
 		j    upgrade.Journal
@@ -59,6 +68,15 @@ func TestNext(t *testing.T) {
 		"killed in the swap three times":        {j: upgrade.Journal{State: upgrade.Swapping, Target: "2", Attempts: 3}, o: with(func(o *upgrade.Observation) { o.Node.Granted = "2" }), want: upgrade.Move, to: upgrade.RollingBack},
 		"another driver is desired in the swap": {j: upgrade.Journal{State: upgrade.Swapping, Target: "1.5"}, o: with(func(o *upgrade.Observation) { o.Node.Granted = "2" }), want: upgrade.Move, to: upgrade.RollingBackToYield},
 		"there is no selector of jobs to await": {j: upgrade.Journal{State: upgrade.WaitingJobs}, o: with(func(o *upgrade.Observation) { o.Node.Granted = "2"; o.Node.Unschedulable = true }), want: upgrade.Move, to: upgrade.DeletingPod},
+		"DaemonSets hold the driver":            {j: upgrade.Journal{State: upgrade.DeletingPod}, o: begun(func(n *upgrade.Node) { n.Pausable = true }), want: upgrade.Pause},
+		"DaemonSets hold it while jobs run":     {j: upgrade.Journal{State: upgrade.WaitingJobs}, o: begun(func(n *upgrade.Node) { n.Pausable = true }), want: upgrade.Move, to: upgrade.DeletingPod},
+		"DaemonSets are paused":                 {j: upgrade.Journal{State: upgrade.DeletingPod}, o: begun(func(n *upgrade.Node) { n.Paused = true }), want: upgrade.EvictPods},
+		"the pause ends with the upgrade":       {j: upgrade.Journal{State: upgrade.Uncordoning}, o: begun(func(n *upgrade.Node) { n.Paused, n.Cordoned = true, true }), want: upgrade.Resume},
+		"the pause ends with a failure":         {j: upgrade.Journal{State: upgrade.Restoring}, o: begun(func(n *upgrade.Node) { n.Paused = true }), want: upgrade.Resume},
+		"the journal is lost in the pause":      {j: fresh, o: with(func(o *upgrade.Observation) { o.Node.Paused = true }), want: upgrade.Move, to: upgrade.Yielding},
+		"a cordoned node is left alone":         {j: upgrade.Journal{State: upgrade.Required, Target: "2"}, o: begun(func(n *upgrade.Node) { n.Granted = "" }), p: &sparing, want: upgrade.Wait},
+		"a cordoned node is upgraded":           {j: upgrade.Journal{State: upgrade.Required, Target: "2"}, o: begun(func(*upgrade.Node) {}), want: upgrade.Move, to: upgrade.Cordoning},
+		"a cordon after the grant is too late":  {j: upgrade.Journal{State: upgrade.Required, Target: "2"}, o: begun(func(*upgrade.Node) {}), p: &sparing, want: upgrade.Move, to: upgrade.Cordoning},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := upgrade.Default()

@@ -56,6 +56,7 @@ func (u *Upgrade) observe(ctx context.Context) (nodestate.Node, Observation, Pol
 		return node, o, p, err
 	}
 	o.Node = nodeFields(node)
+	o.Node.Pausable, o.Node.Paused = u.node.Pausable(node), u.node.Paused(node)
 	if o.Loaded, err = u.cfg.Driver.Loaded(ctx); err != nil {
 		return node, o, p, fmt.Errorf("find the loaded driver: %w", err)
 	}

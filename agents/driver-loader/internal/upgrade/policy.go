@@ -25,7 +25,10 @@ type Policy struct {
 	MaxUnavailable Amount `json:"maxUnavailable"`
 	// MaxFailures is the number of failed nodes that stops all upgrades to the driver; 0 for no limit.
 	// NVIDIA's policy does not have it.
-	MaxFailures       int               `json:"maxFailures"`
+	MaxFailures int `json:"maxFailures"`
+	// SkipCordoned leaves a node alone that another user has cordoned before its upgrade began. NVIDIA's policy does not
+	// have it.
+	SkipCordoned      bool              `json:"skipCordoned"`
 	WaitForCompletion WaitForCompletion `json:"waitForCompletion"`
 	// PodDeletion is named gpuPodDeletion in NVIDIA's chart, and podDeletion in its API.
 	PodDeletion Eviction `json:"gpuPodDeletion"`

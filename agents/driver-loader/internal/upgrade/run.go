@@ -57,6 +57,8 @@ type Config struct {
 	// namespace, on which Client needs the verbs list and watch.
 	DaemonSet string
 	Board     kube.Object
+	// PauseLabel is another label of DaemonSets that hold the driver (nodestate.Pause).
+	PauseLabel string
 	// Journal is the path of the journal.
 	Journal string
 	Log     *slog.Logger
@@ -98,7 +100,10 @@ func New(cfg Config) *Upgrade {
 		cfg.Log.Warn("cannot read the journal of the upgrade, starting the upgrade again", "err", err)
 	}
 	u := &Upgrade{cfg: cfg, journal: j, blocked: map[string]string{}}
-	u.node = nodestate.New(cfg.Client, nodestate.Config{Notes: []string{CauseAnnotation}, Cordon: CordonedAnnotation, Log: cfg.Log})
+	u.node = nodestate.New(cfg.Client, nodestate.Config{
+		Notes: []string{CauseAnnotation}, Cordon: CordonedAnnotation, Log: cfg.Log,
+		Pause: nodestate.Pause{Value: nodestate.PausedForDriverUpgrade, Label: cfg.PauseLabel},
+	})
 	u.loop = reconcile.New(reconcile.Config{
 		Name: "upgrade", Step: u.step, Retry: cfg.Retry, Delays: kube.Delays, Patient: true, Log: cfg.Log,
 		Failed: func(err error, in time.Duration) {
@@ -129,10 +134,10 @@ func (u *Upgrade) Run(ctx context.Context) error {
 	return u.loop.Run(ctx)
 }
 
-// Withdraw removes the published state and the cordon. Call it after Run, if the agent does not
+// Withdraw removes the published state, the cordon and the pause. Call it after Run, if the agent does not
 // return to the node.
 func (u *Upgrade) Withdraw(ctx context.Context) error {
-	return u.node.Withdraw(ctx, nodestate.Published{Metadata: true, Cordon: true})
+	return u.node.Withdraw(ctx, nodestate.Published{Metadata: true, Cordon: true, Pause: true})
 }
 
 // step performs one action.
@@ -212,6 +217,11 @@ func (u *Upgrade) runAction(ctx context.Context, node nodestate.Node, a Action, 
 			}
 		}
 		return nil, u.node.Uncordon(ctx, node)
+	case Pause:
+		u.cfg.Log.Info("keeping DaemonSets that hold the driver off the node, until the upgrade ends")
+		return nil, u.node.Pause(ctx, node)
+	case Resume:
+		return nil, u.node.Resume(ctx, node)
 	case WaitForJobs, EvictPods, DrainNode, Swap, Validate, RollBack:
 		return u.runLongAction(ctx, a, p)
 	default:

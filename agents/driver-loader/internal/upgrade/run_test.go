@@ -62,7 +62,7 @@ func (f *fleet) testsAnUpgradeOfANode() {
 	f.pod(m.name, "gpu", true)
 	f.pod(m.name, "cpu", false)
 	m.in = func(method string) {
-		if s := m.show(); method == "swap" && (!s.Spec.Unschedulable || s.state() != string(upgrade.Swapping) || slices.Contains(f.pods(), "gpu")) {
+		if s := m.show(); method == "swap" && (!s.Spec.Unschedulable || s.state() != string(upgrade.Swapping) || slices.Contains(f.pods(), "gpu") || s.Metadata.Labels[deployClient] != "paused-for-driver-upgrade") {
 			f.Errorf("the driver is swapped on the node %+v with the pods %v", s, f.pods())
 		}
 	}
@@ -73,7 +73,7 @@ func (f *fleet) testsAnUpgradeOfANode() {
 		continue
 	}
 	stop()
-	if s.Spec.Unschedulable || s.cause() != "" || s.Metadata.Annotations[upgrade.CordonedAnnotation] != "" || m.loaded != "2" {
+	if s.Spec.Unschedulable || s.Metadata.Labels[deployClient] != "true" || s.cause() != "" || s.Metadata.Annotations[upgrade.CordonedAnnotation] != "" || m.loaded != "2" {
 		f.Errorf("at the end, the node is %+v with driver %s", s, m.loaded)
 	}
 	if got := f.pods(); !slices.Equal(got, []string{"cpu"}) {
@@ -113,7 +113,7 @@ func (f *fleet) testsAFailureIsRolledBack() {
 			// A cause that changes while the state does not is published a second later.
 			s := m.until("the cause is "+tc.want, func(s shown) bool { return s.cause() == tc.want })
 			stop()
-			if s.state() != string(upgrade.Failed) || s.Spec.Unschedulable || m.loaded != tc.loaded {
+			if s.state() != string(upgrade.Failed) || s.Spec.Unschedulable || s.Metadata.Labels[deployClient] != "true" || m.loaded != tc.loaded {
 				f.Errorf("the node is %+v with driver %q, want driver %q", s, m.loaded, tc.loaded)
 			}
 		})

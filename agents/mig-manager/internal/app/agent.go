@@ -122,7 +122,7 @@ func (r *running) config() (_ manager.Config, err error) {
 	systemd := clients.Systemd{Socket: filepath.Join(s.hostRoot, "run/dbus/system_bus_socket")}
 	cfg := manager.Config{
 		Client: r.api.Client, Report: r.api.Event, GPUs: applier, Select: files.Select, Stays: containers.Stays,
-		Reboot: systemd.Reboot, Default: s.defaultConfig, Options: s.options, Contract: r.driver.Contract,
+		Reboot: systemd.Reboot, Default: s.defaultConfig, Options: s.options, PauseLabel: s.pauseLabel, Contract: r.driver.Contract,
 		DriverVersion: r.driverVersion, Loaded: func() string { return loadedAs(s.host) }, RebootFile: filepath.Join(s.stateDir, "reboot.json"),
 		Retry: pace.Backoff{First: retryFirst, Most: retryMost}, Log: r.log,
 	}

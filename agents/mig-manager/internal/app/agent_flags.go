@@ -59,6 +59,10 @@ func (s *settings) usersFlags() []cli.Flag {
 			Name: "cordon", EnvVars: []string{"CORDON"}, Destination: &s.options.Cordon,
 			Usage: "cordon the node while a change waits for pods; gpu-pods=evict always does",
 		},
+		&cli.StringFlag{
+			Name: "node-label-for-gpu-pod-eviction", EnvVars: []string{"NODE_LABEL_FOR_GPU_POD_EVICTION"}, Destination: &s.pauseLabel,
+			Usage: "another `LABEL` of the Node to pause during a change, in addition to nvidia.com/gpu.deploy.client and similar labels: DaemonSets that select its value true, and hold the driver, leave the node",
+		},
 		cmdline.Positive(&cli.DurationFlag{
 			Name: "poll-interval", EnvVars: []string{"POLL_INTERVAL"}, Value: 2 * time.Second, Destination: &s.options.Poll,
 			Usage: "`TIME` between two checks for users of a GPU, while a change waits for them",

@@ -103,7 +103,7 @@ type settings struct {
 	configFile, defaultFile string
 	defaultConfig           string
 	kubeletSocket, podLogs  string
-	publishAs               string
+	publishAs, pauseLabel   string
 	hostRoot                string
 	gpuClients              string
 	stopClients             bool

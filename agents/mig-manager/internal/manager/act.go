@@ -36,6 +36,13 @@ func (m *Manager) act(ctx context.Context, o Observation, a Action) (time.Durati
 		return 0, m.cordon(ctx)
 	case Uncordon:
 		return 0, m.uncordon(ctx)
+	case Pause:
+		m.cfg.Log.Info("keeping DaemonSets that hold the driver off the node, until the change is made", "config", o.Wanted)
+		m.paused = true
+		return 0, m.pause(ctx)
+	case Resume:
+		m.cfg.Log.Info("letting the DaemonSets that hold the driver return")
+		return 0, m.resume(ctx)
 	case Evict:
 		m.evict(ctx, a.Users)
 	case Apply:

@@ -29,13 +29,14 @@ func (n *node) testsNothingIsLeft() {
 		{Op: "add", Path: "/spec/unschedulable", Value: []byte("true")},
 		{Op: "add", Path: kube.AnnotationPath(manager.CordonedAnnotation), Value: []byte(`"all-disabled"`)},
 		{Op: "add", Path: kube.AnnotationPath("of.others/note"), Value: []byte(`"1"`)},
+		{Op: "add", Path: kube.LabelPath("nvidia.com/gpu.deploy.client"), Value: []byte(`"paused-for-mig-change"`)},
 	}, nil))
 	m := manager.New(n.cfg)
 	for range 2 { // the second time there is nothing to do
 		assert.NilError(n, m.Withdraw(n.Context()))
 	}
 	s := n.until("clean", func(shown) bool { return true })
-	if s.state() != "" || s.cause() != "" || s.Spec.Unschedulable || len(s.Metadata.Annotations) != 1 || s.Metadata.Labels[manager.ConfigLabel] != "all-disabled" {
+	if s.state() != "" || s.cause() != "" || s.Spec.Unschedulable || len(s.Metadata.Annotations) != 1 || s.Metadata.Labels["nvidia.com/gpu.deploy.client"] != "" || s.Metadata.Labels[manager.ConfigLabel] != "all-disabled" {
 		n.Errorf("the node is left as %+v", s)
 	}
 	if f := n.cfg.Contract.Read(contract.MIGReady); f.State != contract.Missing {

@@ -58,9 +58,11 @@ type Config struct {
 	// Reboot reboots the host.
 	Reboot func(ctx context.Context) error
 	// Default is the config of a node without the label, or "".
-	Default  string
-	Options  Options
-	Contract contract.Dir
+	Default string
+	Options Options
+	// PauseLabel is another label of DaemonSets that hold the driver (nodestate.Pause).
+	PauseLabel string
+	Contract   contract.Dir
 	// DriverVersion returns the version of the driver, or "" if it is not known.
 	DriverVersion func() string
 	// Loaded identifies the load of the driver. The value changes when the driver is unloaded and
@@ -98,8 +100,8 @@ type Manager struct {
 	inEffect string
 	// loaded is the value of Config.Loaded at the start of the last observation.
 	loaded string
-	// cordoned is set after this process has requested a cordon, even if the response was lost.
-	cordoned bool
+	// cordoned and paused are set after this process has requested a cordon or a pause, even if the response was lost.
+	cordoned, paused bool
 	// about is the last published state, without details that change often. cause is the published text.
 	about incident
 	cause string
@@ -145,7 +147,8 @@ func New(cfg Config) *Manager {
 		recovery: recovery{pause: pause{retry: cfg.Retry}},
 	}
 	m.writer = nodestate.New(cfg.Client, nodestate.Config{
-		Notes: []string{CauseAnnotation}, Cordon: CordonedAnnotation, Time: func() time.Time { return m.now() }, Log: cfg.Log,
+		Notes: []string{CauseAnnotation}, Cordon: CordonedAnnotation,
+		Pause: nodestate.Pause{Value: nodestate.PausedForMIGChange, Label: cfg.PauseLabel}, Time: func() time.Time { return m.now() }, Log: cfg.Log,
 	})
 	m.loop = reconcile.New(reconcile.Config{
 		Name: "mig config", Step: m.step, Retry: pace.Backoff{First: retryWrite, Most: retryWriteMost}, Delays: kube.Delays,
@@ -170,7 +173,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	watching.Go(func() { m.watch(ctx) })
 	watching.Go(func() { _ = m.fact.Keep(ctx) }) // Keep ends with ctx
 	err := m.loop.Run(ctx)
-	m.uncordonAtEnd(context.WithoutCancel(ctx))
+	m.restoreAtEnd(context.WithoutCancel(ctx))
 	return err
 }
 

@@ -50,6 +50,7 @@ func TestManager(t *testing.T) {
 		"default": (*node).testsTheDefaultNeedsNoLabel,
 		"left":    (*node).testsNothingIsLeft,
 		"others":  (*node).testsACordonOfOthersStays,
+		"paused":  (*node).testsDaemonSetsArePaused,
 		"static":  (*node).testsAStaticPodIsNotEvicted,
 		"forged":  (*node).testsForgedOwnersAreDenied,
 		"many":    (*node).testsOwnersThatArePutTogether,

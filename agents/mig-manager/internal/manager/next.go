@@ -25,6 +25,9 @@ const (
 	// Cordon makes the node unschedulable. Uncordon makes it schedulable again.
 	Cordon   Kind = "cordon"
 	Uncordon Kind = "uncordon"
+	// Pause keeps DaemonSets that hold the driver off the node. Resume lets them return.
+	Pause  Kind = "pause"
+	Resume Kind = "resume"
 	// Evict evicts the pods of Users.
 	Evict Kind = "evict"
 	// Apply changes the layouts.
@@ -61,11 +64,34 @@ const retryLacking = time.Minute
 // Next derives the next action. It does no I/O.
 func Next(o Observation) Action {
 	a := next(o)
+	switch {
+	case o.Node.Paused && !o.keepsPause(a):
+		a.Kind, a.After = Resume, 0
 	// This agent has cordoned the node for a change that is done or not continued.
-	if o.Node.Cordoned && !o.keepsCordon(a) {
+	case o.Node.Cordoned && !o.keepsCordon(a):
 		a.Kind, a.After = Uncordon, 0
+	case o.Node.Pausable && a.waitsForDaemonSets():
+		a.Kind, a.After = Pause, 0
 	}
 	return a
+}
+
+// waitsForDaemonSets reports whether all users are pods that come back after an eviction. Then only a pause can remove
+// them. While other pods use the GPUs too, a pause would stop the DaemonSets for as long as these pods run.
+func (a Action) waitsForDaemonSets() bool {
+	return len(a.Users) > 0 && !slices.ContainsFunc(a.Users, func(h mig.Holder) bool { return !h.Stays })
+}
+
+// keepsPause reports whether the pods of DaemonSets could prevent the change.
+func (o Observation) keepsPause(a Action) bool {
+	switch a.Kind {
+	case Apply, Reboot:
+		return true
+	case Hold:
+		return a.State == Rebooting || a.waitsForDaemonSets() || a.State == Pending && o.Plan.Unknown != nil
+	default:
+		return a.waitsForDaemonSets()
+	}
 }
 
 // keepsCordon reports whether new pods could prevent the change.
@@ -76,7 +102,7 @@ func (o Observation) keepsCordon(a Action) bool {
 	case Hold:
 		waits := len(a.Users) > 0 || a.State == Pending && o.Plan.Unknown != nil
 		return a.State == Rebooting || waits && o.Options.cordons()
-	case Rest, Settle, Uncordon:
+	case Rest, Settle, Uncordon, Pause, Resume:
 	}
 	return false
 }

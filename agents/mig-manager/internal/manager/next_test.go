@@ -47,6 +47,10 @@ func policy(p manager.Policy) func(*manager.Observation) {
 
 func cordoned(o *manager.Observation) { o.Node.Unschedulable, o.Node.Cordoned = true, true }
 
+func stays(o *manager.Observation)    { o.Users[0].Stays = true }
+func pausable(o *manager.Observation) { o.Node.Pausable = true }
+func paused(o *manager.Observation)   { o.Node.Paused = true }
+
 func failed(left time.Duration) func(*manager.Observation) {
 	return func(o *manager.Observation) {
 		o.Attempt = manager.Attempt{Err: errors.New("create GPU instance 3g.40gb at 4:4: it broke"), Wait: left}
@@ -152,6 +156,31 @@ func TestNext(t *testing.T) {
 		},
 		"the cordon stays until the host has rebooted": {
 			o:    asked(cordoned, reset, func(o *manager.Observation) { o.Options.Reboot, o.Attempt.Rebooting = true, true }),
+			kind: manager.Hold, state: manager.Rebooting, after: time.Minute,
+		},
+		"DaemonSets that hold the driver are paused": {
+			o: asked(used, stays, pausable), kind: manager.Pause, state: manager.Pending, cause: []string{"train-0"},
+		},
+		"DaemonSets are not paused while other pods run": {
+			o: asked(used, stays, pausable, byProcess), kind: manager.Hold, state: manager.Pending, cause: []string{"train-0"}, after: 2 * time.Second,
+		},
+		"DaemonSets are paused although pods make the config fail": {
+			o: asked(used, stays, pausable, policy(manager.FailOnPods)), kind: manager.Pause, state: manager.Failed, cause: []string{"train-0"},
+		},
+		"nothing can be paused any more": {
+			o: asked(used, stays, paused), kind: manager.Hold, state: manager.Pending, cause: []string{"train-0"}, after: 2 * time.Second,
+		},
+		"the pause stays until the change is made": {o: asked(paused), kind: manager.Apply, state: manager.Pending},
+		"the pause ends with the change": {
+			o: asked(paused, cordoned, func(o *manager.Observation) { o.Plan = apply.Plan{} }), kind: manager.Resume, state: manager.Success,
+		},
+		"the pause ends when nothing is asked for":  {o: manager.Observation{Node: manager.Node{Known: true, Paused: true}}, kind: manager.Resume},
+		"the pause ends when the change has failed": {o: asked(paused, failed(time.Minute)), kind: manager.Resume, state: manager.Failed, cause: []string{"it broke"}},
+		"the pause ends while other pods run": {
+			o: asked(used, paused), kind: manager.Resume, state: manager.Pending, cause: []string{"train-0"},
+		},
+		"the pause stays until the host has rebooted": {
+			o:    asked(paused, reset, func(o *manager.Observation) { o.Options.Reboot, o.Attempt.Rebooting = true, true }),
 			kind: manager.Hold, state: manager.Rebooting, after: time.Minute,
 		},
 		"a cordon of somebody else stays":              {o: asked(func(o *manager.Observation) { o.Node.Unschedulable, o.Plan = true, apply.Plan{} }), kind: manager.Settle, state: manager.Success},

@@ -16,7 +16,7 @@ func (m *Manager) currentNode() Node {
 	n, known := m.writer.Node()
 	return Node{
 		Known: known, Config: n.Labels[ConfigLabel], State: State(n.Labels[StateLabel]), Cause: n.Annotations[CauseAnnotation],
-		Unschedulable: n.Unschedulable, Cordoned: m.writer.Cordoned(n),
+		Unschedulable: n.Unschedulable, Cordoned: m.writer.Cordoned(n), Pausable: m.writer.Pausable(n), Paused: m.writer.Paused(n),
 	}
 }
 
@@ -61,4 +61,14 @@ func (m *Manager) cordon(ctx context.Context) error {
 // uncordon removes the cordon of this agent, and its record.
 func (m *Manager) uncordon(ctx context.Context) error {
 	return m.changeNode(ctx, func(n nodestate.Node) error { return m.writer.Uncordon(ctx, n) })
+}
+
+// pause keeps DaemonSets that hold the driver off the node.
+func (m *Manager) pause(ctx context.Context) error {
+	return m.changeNode(ctx, func(n nodestate.Node) error { return m.writer.Pause(ctx, n) })
+}
+
+// resume lets these DaemonSets return.
+func (m *Manager) resume(ctx context.Context) error {
+	return m.changeNode(ctx, func(n nodestate.Node) error { return m.writer.Resume(ctx, n) })
 }

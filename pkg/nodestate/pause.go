@@ -1,0 +1,152 @@
+package nodestate
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"outrigger.dev/pkg/kube"
+)
+
+// The values of paused labels, as NVIDIA's driver manager and MIG manager write them.
+const (
+	PausedForDriverUpgrade = "paused-for-driver-upgrade"
+	PausedForMIGChange     = "paused-for-mig-change"
+)
+
+// on is the value of a label that selects the Node for DaemonSets.
+const on = "true"
+
+// maxValue is the largest size of the value of a label, in bytes.
+const maxValue = 63
+
+// Pause keeps DaemonSets of other programs off the Node while an agent changes the driver or the GPUs, because their pods
+// hold the driver and come back after an eviction. Such a DaemonSet selects the Node by a label with the value "true", which
+// has another value during the pause. The value is the whole state of a pause, so another process can end it.
+type Pause struct {
+	// Value is the value of paused labels, such as PausedForDriverUpgrade. If it is empty, no label is paused.
+	Value string
+	// Label is another label to pause, in addition to the labels of NVIDIA's GPU Operator for programs that hold the
+	// driver. It may be empty.
+	Label string
+}
+
+// keys returns the labels that a pause changes.
+func (p Pause) keys() []string {
+	if p.Value == "" {
+		return nil
+	}
+	const deploy = "nvidia.com/gpu.deploy."
+	keys := []string{deploy + "client", deploy + "dcgm", deploy + "dcgm-exporter", deploy + "device-plugin", deploy + "gpu-feature-discovery", deploy + "nvsm"}
+	if p.Label != "" {
+		keys = append(keys, p.Label)
+	}
+	return keys
+}
+
+// paused returns the value of a label during the pause. "false", an empty value, and a value that would be too long stay.
+func (p Pause) paused(value string) string {
+	switch {
+	case value == on:
+		return p.Value
+	case value == "", value == "false", p.resumed(value) != value, len(value)+1+len(p.Value) > maxValue:
+		return value
+	}
+	return value + "_" + p.Value
+}
+
+// resumed returns the value of a label after the pause. Another agent may have paused the label before or since.
+func (p Pause) resumed(value string) string {
+	if value == p.Value {
+		return on
+	}
+	if before, is := strings.CutSuffix(value, "_"+p.Value); is {
+		return before
+	}
+	if since, is := strings.CutPrefix(value, p.Value+"_"); is {
+		return since
+	}
+	return strings.Replace(value, "_"+p.Value+"_", "_", 1)
+}
+
+// changes returns the labels that change changes, with their new values.
+func (p Pause) changes(n Node, change func(string) string) map[string]string {
+	changed := map[string]string{}
+	for _, key := range p.keys() {
+		if value, is := n.Labels[key]; is && change(value) != value {
+			changed[key] = change(value)
+		}
+	}
+	return changed
+}
+
+// Pausable reports whether a label of the Node can be paused.
+func (w *Writer) Pausable(n Node) bool {
+	return len(w.cfg.Pause.changes(n, w.cfg.Pause.paused)) > 0
+}
+
+// Paused reports whether a label of the Node is paused.
+func (w *Writer) Paused(n Node) bool {
+	return len(w.cfg.Pause.changes(n, w.cfg.Pause.resumed)) > 0
+}
+
+// Pause pauses the labels. It fails if the Node has changed since it was read as n.
+func (w *Writer) Pause(ctx context.Context, n Node) error {
+	return w.relabel(ctx, "pause the labels nvidia.com/gpu.deploy.… of", n, w.cfg.Pause.changes(n, w.cfg.Pause.paused))
+}
+
+// Resume reverts the changes of Pause. It fails if the Node has changed since it was read as n.
+func (w *Writer) Resume(ctx context.Context, n Node) error {
+	return w.relabel(ctx, "restore the labels nvidia.com/gpu.deploy.… of", n, w.cfg.Pause.changes(n, w.cfg.Pause.resumed))
+}
+
+// withdrawPause reverts the changes of Pause. If the value of a label becomes "true", or this writer has restored the label
+// to "true" before, it removes the label: if feature discovery or NVIDIA's operator runs, it sets the label again.
+func (w *Writer) withdrawPause(ctx context.Context) error {
+	n, err := w.Read(ctx)
+	if err != nil {
+		return err
+	}
+	changed := w.cfg.Pause.changes(n, w.cfg.Pause.resumed)
+	for _, key := range w.cfg.Pause.keys() {
+		if changed[key] == on || n.Labels[key] == on && n.ownedOnlyBy(key, w.cfg.manager) {
+			changed[key] = ""
+		}
+	}
+	return w.relabel(ctx, "remove the labels nvidia.com/gpu.deploy.… of", n, changed)
+}
+
+// relabel changes labels that the Node has. An empty value removes a label.
+func (w *Writer) relabel(ctx context.Context, what string, n Node, labels map[string]string) error {
+	if len(labels) == 0 {
+		return nil
+	}
+	ops := []kube.Operation{kube.Unchanged(n.Version)}
+	for key, value := range labels {
+		op := kube.Operation{Op: "remove", Path: kube.LabelPath(key)}
+		if value != "" {
+			quoted, err := json.Marshal(value)
+			if err != nil {
+				return err
+			}
+			op.Op, op.Value = "replace", quoted
+		}
+		ops = append(ops, op)
+	}
+	return w.patch(ctx, what, ops)
+}
+
+// ownedOnlyBy reports whether a manager owns a label, and no other manager does.
+func (n Node) ownedOnlyBy(label, manager string) bool {
+	owned := false
+	for _, m := range n.Managed {
+		if slices.Contains(m.Labels, label) {
+			if m.Manager != manager {
+				return false
+			}
+			owned = true
+		}
+	}
+	return owned
+}
