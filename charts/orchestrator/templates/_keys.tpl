@@ -492,7 +492,7 @@
     variables.spec_driver_rollingUpdate.filter(k, !(k in ['maxUnavailable'])).map(k, 'driver.rollingUpdate.' + k),
     variables.spec_driver_serviceAccount.filter(k, !(k in ['annotations','create','name'])).map(k, 'driver.serviceAccount.' + k),
     variables.spec_driver_signing.filter(k, !(k in ['secretName'])).map(k, 'driver.signing.' + k),
-    variables.spec_driver_upgradePolicy.filter(k, !(k in ['autoUpgrade','drain','gpuPodDeletion','maxFailures','maxParallelUpgrades','maxUnavailable','waitForCompletion'])).map(k, 'driver.upgradePolicy.' + k),
+    variables.spec_driver_upgradePolicy.filter(k, !(k in ['autoUpgrade','drain','gpuPodDeletion','maxFailures','maxParallelUpgrades','maxUnavailable','skipCordoned','waitForCompletion'])).map(k, 'driver.upgradePolicy.' + k),
     variables.spec_driver_upgradePolicy_drain.filter(k, !(k in ['deleteEmptyDir','enable','force','podSelector','timeoutSeconds'])).map(k, 'driver.upgradePolicy.drain.' + k),
     variables.spec_driver_upgradePolicy_gpuPodDeletion.filter(k, !(k in ['deleteEmptyDir','force','timeoutSeconds'])).map(k, 'driver.upgradePolicy.gpuPodDeletion.' + k),
     variables.spec_driver_upgradePolicy_waitForCompletion.filter(k, !(k in ['podSelector','timeoutSeconds'])).map(k, 'driver.upgradePolicy.waitForCompletion.' + k),

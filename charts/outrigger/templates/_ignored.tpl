@@ -15,7 +15,7 @@
 - [draDriver.gpus.enabled, "the DRA plugin always advertises GPUs; use draDriver.enabled"]
 - [draDriver.gpus.kubeletPlugin.healthcheck, "the agent has its own probes; remove it"]
 - [driver.livenessProbe, "the agent has its own probes; remove it"]
-- [driver.manager.env, "there is no k8s-driver-manager; use upgradePolicy"]
+- [driver.manager.env, "there is no k8s-driver-manager; use upgradePolicy, and driver.env for NODE_LABEL_FOR_GPU_POD_EVICTION"]
 - [driver.manager.imagePullPolicy, "both images have the same policy; use imagePullPolicy"]
 - [driver.rdma.useHostMofed, "nvidia_peermem works with any driver of the network adapters; remove it"]
 - [driver.readinessProbe, "the agent has its own probes; remove it"]

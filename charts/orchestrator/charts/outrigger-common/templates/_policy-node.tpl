@@ -5,6 +5,15 @@ expression on the key k). The dict also has, if the agent may change them, "anno
 their keys, "cordon" true, "taint" the key and effect of the taint that it may remove, and
 "condition" the type of the condition. */ -}}
 
+{{- /* The labels that an agent pauses, as a CEL list with the label of the agent itself. The list in Go is in
+pkg/nodestate. Argument: (dict "root" $ "own" the label of the agent). */ -}}
+{{- define "outrigger.pausedLabels" -}}
+{{- $labels := list .own -}}
+{{- range list "client" "dcgm" "dcgm-exporter" "device-plugin" "gpu-feature-discovery" "nvsm" }}{{ $labels = append $labels (printf "nvidia.com/gpu.deploy.%s" .) }}{{ end -}}
+{{- range .root.Values.env }}{{ if and (eq .name "NODE_LABEL_FOR_GPU_POD_EVICTION") .value }}{{ $labels = append $labels .value }}{{ end }}{{ end -}}
+k in ['{{ join "', '" $labels }}']
+{{- end -}}
+
 {{- /* Whether two entries of metadata.managedFields have the same owner. Argument: (list "m" "o").
 */ -}}
 {{- define "outrigger.sameOwner" -}}

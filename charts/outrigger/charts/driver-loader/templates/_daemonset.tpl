@@ -1,11 +1,11 @@
 {{- define "driver-loader.daemonset" -}}
-{{- include "driver-loader.check" . -}}
 {{- $more := concat (include "driver-loader.env" . | fromYamlArray) (include "driver-loader.choices" . | fromYamlArray) -}}
 {{- $env := include "outrigger.env" (dict "root" $ "port" .Values.metrics.port "hostNetwork" .Values.hostNetwork "more" $more "theirs" .Values.env) -}}
 {{- $manager := include "outrigger.image" (dict "root" $ "values" (merge (dict "own" true) .Values.manager) "at" "manager." "name" $.Chart.Name) -}}
 {{- $image := include "driver-loader.image" . -}}
-{{ include "outrigger.daemonset" (dict "root" $ "name" (include "outrigger.fullname" .) "labels" (include "outrigger.labels" .)
-  "selector" (include "outrigger.selectorLabels" .) "updateStrategy" (include "driver-loader.updateStrategy" . | fromYaml)) }}
+{{- $label := include "driver-loader.kindLabel" . -}}
+{{ include "outrigger.daemonset" (dict "root" $ "name" (include "driver-loader.daemonsetName" .) "labels" (print (include "outrigger.labels" .) $label)
+  "selector" (print (include "outrigger.selectorLabels" .) $label) "updateStrategy" (include "driver-loader.updateStrategy" . | fromYaml)) }}
     spec:
       {{- include "outrigger.pod" (dict "root" $ "account" (include "outrigger.serviceAccountName" .) "api" .Values.rbac.create "grace" 60) | nindent 6 }}
       {{- with include "outrigger.podRuntime" . }}{{ nindent 6 . }}{{ end }}

@@ -131,6 +131,7 @@ upgradePolicy:
   maxFailures: 1
   maxParallelUpgrades: 1
   maxUnavailable: 25%
+  skipCordoned: false
   waitForCompletion:
     podSelector: ""
     timeoutSeconds: 0
@@ -142,5 +143,6 @@ upgrades:
       cpu: 2m
       memory: 32Mi
 useOpenKernelModules: null
+usePrecompiled: false
 version: null
 {{- end -}}

@@ -25,7 +25,7 @@
   value: {{ include "outrigger.namespace" . }}
 {{- if .Values.rbac.create }}
 - name: DAEMONSET_NAME
-  value: {{ include "outrigger.fullname" . }}
+  value: {{ include "driver-loader.daemonsetName" . }}
 - name: UPGRADE_POLICY
   value: {{ toJson .Values.upgradePolicy | quote }}
 {{- else }}

@@ -47,12 +47,7 @@ driver is a part of it. */ -}}
 {{- if and $image .Values.payload -}}
 {{- fail "payload: the driver comes from the image already; remove payload, or repository, image and version" -}}
 {{- end -}}
-{{- if and (hasPrefix "nvcr.io/nvidia/driver:" $image) (regexMatch `:[0-9.]+$` $image) -}}
-{{- fail (printf "version: NVIDIA's images have the distribution in their tag; set version to %s-ubuntu22.04, for example" .Values.version) -}}
-{{- end -}}
-{{- if .Values.usePrecompiled -}}
-{{- fail "usePrecompiled: the chart cannot add the kernel of each node to the tag; set version to the whole tag, such as 580-6.8.0-60-generic-ubuntu22.04, and remove usePrecompiled: modules in the image are used anyway" -}}
-{{- end -}}
+{{- include "driver-loader.checkNodes" . -}}
 {{- if dig "enabled" false (default dict .Values.nvidiaDriverCRD) -}}
 {{- fail "nvidiaDriverCRD.enabled: this release has no objects of the kind NVIDIADriver; set it to false, and use pools of the chart outrigger where nodes need different drivers" -}}
 {{- end -}}

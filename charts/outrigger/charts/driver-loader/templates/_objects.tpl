@@ -1,6 +1,6 @@
 {{- define "driver-loader.objects" -}}
 {{- include "outrigger.parts" (dict "root" . "parts" (list
-  "driver-loader.daemonset"
+  "driver-loader.daemonsets"
   "driver-loader.networkpolicy"
   "driver-loader.rbac"
   "driver-loader.service"

@@ -41,7 +41,10 @@ rules:
   # removes the fields that it has published.
   - apiGroups: [apps]
     resources: [daemonsets]
+    {{- /* The names follow from the nodes. */ -}}
+    {{- if not (include "driver-loader.perNode" .) }}
     resourceNames: [{{ include "outrigger.fullname" . }}]
+    {{- end }}
     verbs: [get]
 ---
 {{ include "driver-loader.upgradesRights" . }}

@@ -7,7 +7,7 @@
 # A token stolen from one node must not cordon other nodes, nor change more on its own node than
 # a change of MIG layouts does.
 {{ include "outrigger.nodePolicy" (dict "root" $ "name" $name "labels" $labels "account" $account "manager" "mig-manager"
-  "own" "k == 'nvidia.com/mig.config.state'"
+  "own" (include "outrigger.pausedLabels" (dict "root" $ "own" "nvidia.com/mig.config.state"))
   "annotations" (list "outrigger.dev/mig-config-cause" "outrigger.dev/mig-config-cordoned") "cordon" true) }}
 ---
 {{ include "outrigger.policyBinding" (dict "name" $name "labels" $labels) }}

@@ -34,10 +34,17 @@ metadata:
 rules:
   {{- range $kind, $of := .kinds }}
   {{- with get $names $kind }}
+  {{- $open := include "orchestrator.openNames" . }}
+  {{- if $open }}
+  # Some names follow from the nodes. The policy of the workloads limits the names.
+  {{- else }}
   # Server-side apply creates an object under its name, so this limits create as well.
+  {{- end }}
   - apiGroups: [{{ quote $of.group }}]
     resources: [{{ $of.resource }}]
+    {{- if not $open }}
     resourceNames: {{ keys . | sortAlpha | toJson }}
+    {{- end }}
     verbs: [get, create, patch]
   {{- end }}
   # An object that the values no longer have is deleted, also under a name that is not known here.
@@ -49,6 +56,11 @@ rules:
   - apiGroups: [""]
     resources: [pods]
     verbs: [get, list, watch, create, delete]
+{{- end -}}
+
+{{- /* "true" if some names end with "*". Argument: the names of a kind, as keys. */ -}}
+{{- define "orchestrator.openNames" -}}
+{{- range keys . }}{{ if hasSuffix "*" . }}true{{ end }}{{ end -}}
 {{- end -}}
 
 {{- /* Argument: (dict "root" … "all" … "kinds" … "name" … "labels" …). */ -}}
@@ -103,6 +115,19 @@ spec:
         variables.account in {{ .all.accounts | keys | sortAlpha | toJson }} ||
         variables.account in ['', 'default'] && variables.spec.?automountServiceAccountToken.orValue(false) == false
       messageExpression: "'the Helm release does not have the account ' + variables.account + ' with its rights; run helm upgrade with these values'"
+    {{- range $namespace, $names := .all.names }}
+    {{- range $kind, $of := $.kinds }}
+    {{- $known := get $names $kind | default dict }}
+    {{- if include "orchestrator.openNames" $known }}
+    {{- $prefixes := list }}
+    {{- range keys $known | sortAlpha }}{{ if hasSuffix "*" . }}{{ $prefixes = append $prefixes (trimSuffix "*" .) }}{{ $known = omit $known . }}{{ end }}{{ end }}
+    - expression: >-
+        variables.deletes || request.resource.resource != '{{ $of.resource }}' || request.namespace != '{{ $namespace }}' ||
+        request.name in {{ keys $known | sortAlpha | toJson }} || {{ $prefixes | toJson }}.exists(p, request.name.startsWith(p))
+      messageExpression: "'the Helm release has no {{ $kind }} ' + request.name + '; run helm upgrade with these values'"
+    {{- end }}
+    {{- end }}
+    {{- end }}
     - expression: >-
         !variables.deletes || dyn(oldObject).metadata.?labels[?'app.kubernetes.io/managed-by'].orValue('') == 'outrigger'
       message: the orchestrator deletes only objects that it has applied
