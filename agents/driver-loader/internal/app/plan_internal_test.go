@@ -79,7 +79,15 @@ func TestPlan(t *testing.T) {
 	for name, node := range map[string]func() (loader.Observation, preflight.Facts){
 		"a bare node":              bare,
 		"everything is in the way": nothing,
-		"a driver that is used":    used,
+		"precompiled modules": func() (loader.Observation, preflight.Facts) {
+			o, f := bare()
+			_, f2 := nothing()
+			f.HeadersErr, f.CompilerErr = f2.HeadersErr, f2.CompilerErr
+			o.Kernel.SigEnforce = true
+			o.Payloads[0].Precompiled = map[string]map[payload.Flavour]string{release: {payload.Proprietary: "/modules"}}
+			return o, f
+		},
+		"a driver that is used": used,
 		"virtual GPUs": func() (loader.Observation, preflight.Facts) {
 			o, f := used()
 			f.Licensed = true

@@ -171,6 +171,12 @@ func (o Observation) Built(d Driver) bool {
 	return built
 }
 
+// Precompiled reports whether a driver has modules for the running kernel, which need neither headers nor a compiler.
+func (o Observation) Precompiled(d Driver) bool {
+	p, _ := o.payload(d.Digest)
+	return p.Precompiled[o.Kernel.Release][d.Flavour] != ""
+}
+
 // shown reports whether the root of a driver is mounted at its place. A driver without a root needs
 // no mount.
 func (o Observation) shown(d Driver) bool {

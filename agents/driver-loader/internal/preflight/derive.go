@@ -127,6 +127,10 @@ func (v *deriver) build() {
 		v.add("modules", OK, "built for this kernel, in the store")
 		return
 	}
+	if v.o.Precompiled(v.target) {
+		v.add("modules", OK, "the driver has modules for this kernel")
+		return
+	}
 	v.add("modules", OK, "not built yet for this kernel")
 	switch f := v.facts; {
 	case f.HeadersErr == nil:
@@ -158,6 +162,8 @@ func (v *deriver) signatures() {
 		v.add("signatures", OK, "the kernel does not require signatures (%s)", boot)
 	case v.facts.Signer:
 		v.add("signatures", Note, "the kernel requires signatures (%s): the agent signs the modules with your key, which must be enrolled on this node", why)
+	case v.o.Precompiled(v.target):
+		v.add("signatures", Note, "the kernel requires signatures (%s): it must know the key that signed the driver's modules", why)
 	default:
 		v.problem("signatures", cause.New(cause.ModuleUnsigned, "modules", "no signing key is set, but the kernel requires signatures: "+why))
 	}
