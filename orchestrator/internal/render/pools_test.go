@@ -75,6 +75,36 @@ pools:
 	}
 }
 
+// TestEachPoolHasTheDriversOfItsNodes looks at the DaemonSets of a driver whose image depends on the distribution.
+func TestEachPoolHasTheDriversOfItsNodes(t *testing.T) {
+	values := map[string]any{}
+	text := "driver: {enabled: true, repository: r.example.org, version: '580'}\npools: [{name: a, nodeSelector: {pool: a}}, {name: b, nodeSelector: {pool: b}}]"
+	if err := yaml.Unmarshal([]byte(text), &values); err != nil {
+		t.Fatal(err)
+	}
+	ubuntu, debian := charts.Node{ID: "ubuntu", Version: "22.04"}, charts.Node{ID: "debian", Version: "12"}
+	list, err := render.Stages(render.Config{
+		Kinds:   []pools.Kind{{Node: ubuntu}, {Node: debian}, {Pool: "a", Node: debian}},
+		Release: charts.Release{Name: "gpu", Namespace: "gpu-operator", Kubernetes: "v1.36.3", Values: values},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, st := range list {
+		for _, o := range st.Objects {
+			if st.Chart() == "driver-loader" && o.GetKind() == "DaemonSet" {
+				got = append(got, st.Name+": "+o.GetName())
+			}
+		}
+	}
+	slices.Sort(got)
+	want := []string{"driver-loader/a: gpu-a-driver-loader-debian12", "driver-loader: gpu-driver-loader-debian12", "driver-loader: gpu-driver-loader-ubuntu22-04"}
+	if !slices.Equal(got, want) {
+		t.Errorf("DaemonSets of the driver: %q, want %q", got, want)
+	}
+}
+
 // TestAllPoolsShareTheDeploymentThatGrantsUpgrades also where the other nodes have no driver loader.
 func TestAllPoolsShareTheDeploymentThatGrantsUpgrades(t *testing.T) {
 	for enabled, want := range map[string]string{"true": "driver-loader", "false": "driver-loader/a"} {
@@ -241,7 +271,10 @@ func TestRefusedValues(t *testing.T) {
 		"an unknown key of a pool": {"pools: [{name: a, nodeSelector: {gpu: l4}, value: {}}]", "pools[0].value: unknown key, did you mean pools[0].values?"},
 		"values that are no map":   {"pools: [{name: a, nodeSelector: {gpu: l4}, values: 3}]", "pools[0].values: got number"},
 		"too many":                 {"pools: [" + strings.Repeat("{name: a, nodeSelector: {gpu: l4}},", 17) + "]", "pools: maxItems: got 17, want 16"},
-		"an unknown key outside":   {"devicePlugn: {}\npools: [{name: a, nodeSelector: {x: z}}]", "devicePlugn"},
+		"a driver for nodes that are not known": {
+			"driver: {enabled: true, repository: r.example.org, version: 580.95.05}", "driver.version: only the controller of the orchestrator",
+		},
+		"an unknown key outside": {"devicePlugn: {}\npools: [{name: a, nodeSelector: {x: z}}]", "devicePlugn"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := withPools(t, tc.values); err == nil || !strings.Contains(err.Error(), tc.err) {
