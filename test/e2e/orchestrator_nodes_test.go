@@ -11,7 +11,7 @@ import (
 )
 
 // eachKindOfNodeHasItsDriver installs a driver whose image depends on the kernel and the distribution of each node. The
-// nodeSelector keeps its pods off all nodes. The second node has labels as if it had GPUs and another distribution.
+// nodeSelector keeps its pods off all nodes, and the other agents continue to use the driver of the host. The second node has labels as if it had GPUs and another distribution.
 func eachKindOfNodeHasItsDriver(t *testing.T, helm *stack.Helm) {
 	const nfd = "feature.node.kubernetes.io/"
 	plain := shared.Nodes()[0]
@@ -25,7 +25,7 @@ func eachKindOfNodeHasItsDriver(t *testing.T, helm *stack.Helm) {
 	label(plain, "nvidia.com/gpu.deploy.operands=false")
 	label(plain, stack.PCILabel+"=true", nfd+"kernel-version.full=5.14.0-427.el9.x86_64",
 		nfd+"system-os_release.ID=rhel", nfd+"system-os_release.VERSION_ID=9.4", nfd+"system-os_release.VERSION_ID.major=9")
-	if err := helm.Install(t.Context(), stack.Umbrella, map[string]any{"driver": map[string]any{
+	if err := helm.Install(t.Context(), stack.Umbrella, map[string]any{"global": map[string]any{"nvidiaDriverRoot": "/"}, "driver": map[string]any{
 		"enabled": true, "repository": "registry.test.outrigger.dev", "version": "580", "usePrecompiled": true,
 		"nodeSelector": map[string]any{"test.outrigger.dev/no": "node"},
 	}}); err != nil {

@@ -159,11 +159,17 @@ func newCheck(template *unstructured.Unstructured) model.Check {
 	return check
 }
 
+// annotationRevision has the same value in objects that differ only in the kinds of their nodes.
+const annotationRevision = "outrigger.dev/revision"
+
+// hashes identifies the content of stages. A kind of nodes that appears or disappears does not change it.
 func hashes(stages []model.Stage) []string {
 	var out []string
 	for _, s := range stages {
 		for _, o := range s.Objects {
-			out = append(out, model.Hash(o))
+			if id := cmp.Or(o.GetAnnotations()[annotationRevision], model.Hash(o)); !slices.Contains(out, id) {
+				out = append(out, id)
+			}
 		}
 	}
 	return out

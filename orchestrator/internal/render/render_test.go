@@ -8,6 +8,7 @@ import (
 
 	"outrigger.dev/charts"
 	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/orchestrator/internal/pools"
 	"outrigger.dev/orchestrator/internal/render"
 )
 
@@ -145,5 +146,31 @@ func TestTheRevisionOfAValidation(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("a change of %s repeats the validations of %q, want %q", key, got, want)
 		}
+	}
+}
+
+// A new kernel is no reason to repeat validations, and another driver is.
+func TestTheRevisionDoesNotDependOnTheKindsOfNodes(t *testing.T) {
+	revision := func(version string, kernels ...string) string {
+		cfg := config(map[string]any{"driver": map[string]any{"enabled": true, "repository": "r.example.org", "version": version, "usePrecompiled": true}})
+		for _, kernel := range kernels {
+			cfg.Kinds = append(cfg.Kinds, pools.Kind{Node: charts.Node{Kernel: kernel, ID: "ubuntu", Version: "22.04"}})
+		}
+		list, err := render.Stages(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := slices.IndexFunc(list, func(s model.Stage) bool { return s.Name == "container-toolkit" })
+		return list[at].Validations[0].Revision
+	}
+	before := revision("580", "a")
+	if got := revision("580", "a", "b"); got != before {
+		t.Error("a node with another kernel repeats the validations")
+	}
+	if got := revision("580", "b"); got != before {
+		t.Error("another kernel repeats the validations")
+	}
+	if got := revision("590", "a"); got == before {
+		t.Error("another driver does not repeat the validations")
 	}
 }
