@@ -8,6 +8,10 @@ metadata:
   namespace: {{ include "outrigger.namespace" .root }}
   labels:
     {{- .labels | nindent 4 }}
+  {{- with .annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
 spec:
   selector:
     matchLabels:

@@ -4,7 +4,7 @@
 {{- $manager := include "outrigger.image" (dict "root" $ "values" (merge (dict "own" true) .Values.manager) "at" "manager." "name" $.Chart.Name) -}}
 {{- $image := include "driver-loader.image" . -}}
 {{- $label := include "driver-loader.kindLabel" . -}}
-{{ include "outrigger.daemonset" (dict "root" $ "name" (include "driver-loader.daemonsetName" .) "labels" (print (include "outrigger.labels" .) $label)
+{{ include "outrigger.daemonset" (dict "root" $ "name" (include "driver-loader.daemonsetName" .) "labels" (print (include "outrigger.labels" .) $label) "annotations" .annotations
   "selector" (print (include "outrigger.selectorLabels" .) $label) "updateStrategy" (include "driver-loader.updateStrategy" . | fromYaml)) }}
     spec:
       {{- include "outrigger.pod" (dict "root" $ "account" (include "outrigger.serviceAccountName" .) "api" .Values.rbac.create "grace" 60) | nindent 6 }}

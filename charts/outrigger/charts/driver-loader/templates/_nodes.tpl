@@ -48,20 +48,29 @@ and one more. */ -}}
 {{- include "driver-loader.check" . -}}
 {{- if include "driver-loader.perNode" . -}}
 {{- $names := dict -}}
+{{- /* For the orchestrator, another kind of node is no change of the values, which would repeat the validations. */ -}}
+{{- $any := include "driver-loader.ofKind" (dict "root" $ "kind" (include "driver-loader.kind" (dict "root" $ "node" (dict "any" true)) | fromYaml)) -}}
+{{- $annotations := dict "outrigger.dev/revision" (sha256sum $any | trunc 16) -}}
 {{- range $node := .Release.Nodes -}}
 {{- $kind := include "driver-loader.kind" (dict "root" $ "node" $node) | fromYaml -}}
 {{- if and $kind.name (not (hasKey $names $kind.name)) -}}
 {{- $_ := set $names $kind.name true -}}
-{{- $values := deepCopy $.Values -}}
-{{- $_ := set $values "version" (printf "%s-%s" (toString $.Values.version) $kind.tag) -}}
-{{- $_ := set $values "nodeSelector" (merge (deepCopy $kind.labels) (default dict $.Values.nodeSelector)) -}}
 ---
-{{ include "driver-loader.daemonset" (dict "Values" $values "Release" $.Release "Chart" $.Chart "Capabilities" $.Capabilities "kind" $kind.name) }}
+{{ include "driver-loader.ofKind" (dict "root" $ "kind" $kind "annotations" $annotations) }}
 {{ end -}}
 {{- end -}}
 {{- else -}}
 {{- include "driver-loader.daemonset" . -}}
 {{- end -}}
+{{- end -}}
+
+{{- /* The DaemonSet of a kind of node. Argument: (dict "root" $ "kind" the kind "annotations" … of the DaemonSet). */ -}}
+{{- define "driver-loader.ofKind" -}}
+{{- $values := deepCopy .root.Values -}}
+{{- $_ := set $values "version" (printf "%s-%s" (toString .root.Values.version) .kind.tag) -}}
+{{- $_ := set $values "nodeSelector" (merge (deepCopy .kind.labels) (default dict .root.Values.nodeSelector)) -}}
+{{- include "driver-loader.daemonset" (dict "Values" $values "Release" .root.Release "Chart" .root.Chart "Capabilities" .root.Capabilities
+  "kind" .kind.name "annotations" .annotations) -}}
 {{- end -}}
 
 {{- define "driver-loader.daemonsetName" -}}
