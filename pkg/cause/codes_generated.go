@@ -384,9 +384,9 @@ func (c Code) Row() Row {
 	case RDMAUnavailable:
 		return Row{c, "driver", Fails, "The module nvidia_peermem is not loaded, so network adapters cannot access the memory of GPUs. The driver works without it.", "deploy the driver of the network adapters (MOFED or DOCA) as a container on the node: the agent builds nvidia_peermem with its headers; or set driver.rdma.enabled=false"}
 	case GDSUnavailable:
-		return Row{c, "driver", Fails, "The module nvidia_fs is not loaded, so GPUDirect Storage does not work. The driver works without it.", "use a driver that has nvidia_fs for this kernel, or set driver.gds.enabled=false"}
+		return Row{c, "driver", Fails, "The module nvidia_fs is not loaded, so GPUDirect Storage does not work. The driver works without it.", "set driver.gds to NVIDIA's image of nvidia-fs, or driver.gds.enabled=false"}
 	case GDRCopyUnavailable:
-		return Row{c, "driver", Fails, "The module gdrdrv is not loaded, so GDRCopy does not work. The driver works without it.", "use a driver that has gdrdrv for this kernel, or set driver.gdrcopy.enabled=false"}
+		return Row{c, "driver", Fails, "The module gdrdrv is not loaded, so GDRCopy does not work. The driver works without it.", "set driver.gdrcopy to NVIDIA's image of gdrdrv, or driver.gdrcopy.enabled=false"}
 	case Failed:
 		return Row{c, "driver", Fails, "A step failed, and no other code describes the reason.", "read the text and the agent's log"}
 	case Unexpected:

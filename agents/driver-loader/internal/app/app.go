@@ -13,6 +13,7 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/daemons"
 	"outrigger.dev/agents/driver-loader/internal/license"
 	"outrigger.dev/agents/driver-loader/internal/loader"
+	"outrigger.dev/agents/driver-loader/internal/optional"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
 	"outrigger.dev/pkg/agent"
@@ -116,9 +117,23 @@ func (s *settings) importPayload(ctx context.Context) error {
 		}
 		s.desired.Version = cmp.Or(version, s.desired.Version)
 	}
-	p, err := s.store().Import(ctx, s.payload)
+	p, _, err := s.importAll(ctx, s.store(), s.payload)
 	s.desired.Payload = p.Digest
 	return err
+}
+
+// importAll imports the driver and the sources of optional modules at a path. An image with such sources may
+// have no driver.
+func (s *settings) importAll(ctx context.Context, store payload.Store, from string) (payload.Payload, []optional.Source, error) {
+	sources, err := optional.Import(ctx, s.config.Store, from)
+	if err != nil {
+		return payload.Payload{}, nil, err
+	}
+	p, err := store.Import(ctx, from)
+	if len(sources) > 0 && cause.Is(err, cause.PayloadMissing) {
+		err = nil
+	}
+	return p, sources, err
 }
 
 func (s *settings) store() payload.Store {

@@ -28,6 +28,7 @@ func (s *settings) commands() []*cli.Command {
 			Name: "import", Usage: "copy a driver into the store, and print its version", ArgsUsage: "PATH",
 			Action: s.action(s.importArgument),
 		},
+		s.sourcesCommand(),
 		{
 			Name: "build", Usage: "build the kernel modules of the driver, for the running or another kernel, and put them into the store",
 			Flags: []cli.Flag{sourceFlag(&source), &cli.StringFlag{
@@ -107,8 +108,11 @@ func (s *settings) importArgument(c *cli.Context) error {
 	}
 	store := s.store()
 	store.Progress = progress.Log(s.config.Log, "importing")
-	p, err := store.Import(c.Context, from)
+	p, sources, err := s.importAll(c.Context, store, from)
 	if err != nil {
+		return err
+	}
+	if err := printSources(c, sources); err != nil || p.Version == "" {
 		return err
 	}
 	_, err = fmt.Fprintf(c.App.Writer, "%s %s\n", p.Version, p.Dir)

@@ -73,7 +73,7 @@ func (s *settings) complete(log *slog.Logger) error {
 	cfg.Place.Proc, cfg.Place.Sys = proc, sys
 	cfg.Contract = contract.Dir{Root: s.host.RunRoot, ProcRoot: proc}
 	cfg.Nodes = devnode.Config{Proc: proc, Dev: cfg.Kernel.Dev, Char: filepath.Join(cfg.Kernel.Dev, "char")}
-	cfg.Builder = &build.Builder{Places: build.Places{Root: host, Store: cfg.Store}, Repositories: &build.Repositories{}, Log: log}
+	cfg.Builder = &build.Builder{Places: build.Places{Root: host, Store: cfg.Store, Container: host != "/"}, Repositories: &build.Repositories{}, Log: log}
 	fabric, err := daemons.FabricSettings(os.Environ())
 	if err != nil {
 		return cmdline.Usagef("%s", err)

@@ -100,7 +100,7 @@ func (b *Builder) Build(ctx context.Context, r Request) (cache.Set, error) {
 		return cache.Set{}, err
 	}
 	b.Log.Info("building modules", "kernel", r.Release, "driver", r.Payload.Version, "type", r.Flavour, "headers", headers.Build, "compiler", compiler.Version)
-	w := work{Request: r, headers: headers, compiler: compiler, stage: stage, report: report, network: b.Places.Network(r.Release, r.Machine), root: b.Places.root()}
+	w := work{Request: r, headers: headers, compiler: compiler, stage: stage, report: report, network: b.Places.Network(r.Release, r.Machine), container: b.Places.Container}
 	set, err := w.build(ctx, source)
 	if err == nil {
 		report.step(StepStore, "")
@@ -161,9 +161,9 @@ type work struct {
 	compiler Chosen
 	stage    *staging.Stage
 	report   reporter
-	// network has the headers of the driver of network adapters. root is the host's root folder.
-	network Network
-	root    string
+	// network has the headers of the driver of network adapters. container is Places.Container.
+	network   Network
+	container bool
 }
 
 func (w work) build(ctx context.Context, source string) (cache.Set, error) {
@@ -175,7 +175,7 @@ func (w work) build(ctx context.Context, source string) (cache.Set, error) {
 	subject := fmt.Sprintf("modules of driver %s for kernel %s", w.Payload.Version, w.Release)
 	err := makeRun{
 		dir: dir, headers: w.headers, compiler: w.compiler.Program, exclude: w.Exclude, jobs: w.Jobs, subject: subject,
-		variables: w.network.variables(w.root),
+		variables: w.network.variables(w.container),
 		log:       filepath.Join(filepath.Dir(w.stage.Dir), w.Release+".log"),
 		progress: func(done, total int) {
 			w.report(progress.Progress{Step: StepCompile, Done: done, Total: total})

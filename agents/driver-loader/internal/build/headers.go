@@ -39,6 +39,9 @@ type Places struct {
 	Modules string
 	// Store is the agent's store, which has the fetched headers.
 	Store string
+	// Container is set if Root is not the root folder of this process, which may then link headers where
+	// scripts expect them.
+	Container bool
 	// Mellanox is the folder of the driver container of network adapters, as a path of this process.
 	// Default: run/mellanox/drivers below Root.
 	Mellanox string

@@ -2,6 +2,7 @@ package build
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -34,6 +35,8 @@ type makeRun struct {
 	// compiler is the path of the compiler.
 	compiler string
 	exclude  []string
+	// target is the target of make. Default: modules.
+	target string
 	// variables are further variables of make, as NAME=value.
 	variables []string
 	jobs      int
@@ -50,7 +53,7 @@ func (m makeRun) arguments() []string {
 		jobs = runtime.NumCPU()
 	}
 	args := []string{
-		"-j", strconv.Itoa(jobs), "modules",
+		"-j", strconv.Itoa(jobs), cmp.Or(m.target, "modules"),
 		"SYSSRC=" + m.headers.Source, "KERNEL_UNAME=" + m.headers.Release,
 		"CC=" + m.compiler, "IGNORE_CC_MISMATCH=1",
 	}

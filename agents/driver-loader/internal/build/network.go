@@ -42,13 +42,13 @@ func (p Places) Network(release, machine string) Network {
 	return Network{}
 }
 
-// variables returns the variables for make. NVIDIA's tests of the kernel look only in networkLink, so
-// variables also links it, as NVIDIA's driver container does. On a host, it does not change /usr/src.
-func (n Network) variables(root string) []string {
+// variables returns the variables for make. The scripts of NVIDIA that test the kernel look only in
+// networkLink, so variables also links the headers there in a container, as NVIDIA's driver container does.
+func (n Network) variables(container bool) []string {
 	if n.ID == "" {
 		return nil
 	}
-	if root != "/" {
+	if container {
 		if _, err := os.Lstat(networkLink); errors.Is(err, fs.ErrNotExist) {
 			// Without the link, nvidia_peermem does not work, which is reported when it is loaded.
 			_ = os.Symlink(n.Base, networkLink)

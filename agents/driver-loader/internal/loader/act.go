@@ -11,7 +11,6 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/build"
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/payload"
-	"outrigger.dev/agents/driver-loader/internal/stack"
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/devnode"
@@ -85,8 +84,8 @@ func (l *Loader) build(ctx context.Context, o Observation, s Step) error {
 	request := l.request(o.Kernel, p, s.Driver.Flavour)
 	base, built := o.set(s.Driver)
 	var err error
-	if built && s.optional == stack.Peermem {
-		_, err = l.cfg.Builder.BuildPeermem(ctx, request, base)
+	if built && s.optional != "" {
+		_, err = l.cfg.Builder.BuildAlone(ctx, request, base, o.alone(s.optional))
 	} else {
 		_, err = l.cfg.Builder.Build(ctx, request)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"outrigger.dev/agents/driver-loader/internal/build"
 	"outrigger.dev/agents/driver-loader/internal/cache"
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/stack"
@@ -37,12 +38,32 @@ func (l *Loader) Build(ctx context.Context, release string) (cache.Set, error) {
 	if headers, err := l.cfg.Builder.Places.Headers(k.Release); compiler == "" && err == nil {
 		compiler = headers.Compiler
 	}
-	if compiler != "" {
-		if set, err := l.cache.Find(ctx, request.Key(compiler)); err == nil {
-			return set, nil
+	set, err := l.cache.Find(ctx, request.Key(compiler))
+	if compiler == "" || err != nil {
+		set, err = l.cfg.Builder.Build(ctx, request)
+	}
+	if err != nil {
+		return cache.Set{}, err
+	}
+	return set, l.buildOptional(ctx, o, request, set, desired)
+}
+
+// buildOptional builds the selected optional modules that have their own sources, unless the store has them.
+func (l *Loader) buildOptional(ctx context.Context, o Observation, r build.Request, base cache.Set, d Desired) error {
+	for _, name := range stack.Optional(d.Options) {
+		if _, separate := o.Sources[name]; !separate {
+			continue
+		}
+		key := base.Key
+		key.Flavour = build.AloneFlavour(key.Flavour, o.alone(name))
+		if _, err := l.cache.Find(ctx, key); err == nil {
+			continue
+		}
+		if _, err := l.cfg.Builder.BuildAlone(ctx, r, base, o.alone(name)); err != nil {
+			return err
 		}
 	}
-	return l.cfg.Builder.Build(ctx, request)
+	return nil
 }
 
 // Unload unloads the driver, and returns the unloaded modules. The error has a Cause for each process

@@ -29,8 +29,8 @@ func (l *Loader) load(ctx context.Context, o Observation, s Step) error {
 	if err != nil {
 		return err
 	}
-	if alone := o.peermemSet(s.Driver); s.optional == stack.Peermem && alone.Dir != b.set.Dir {
-		if err := l.replacePeermem(ctx, b, alone.Key); err != nil {
+	if alone := o.optionalSet(s.Driver, s.optional); s.optional != "" && alone.Dir != b.set.Dir {
+		if err := l.addAlone(ctx, b, alone.Key); err != nil {
 			return err
 		}
 	}
@@ -145,8 +145,8 @@ func (b built) add(set cache.Set) error {
 	return nil
 }
 
-// replacePeermem replaces nvidia_peermem by the module that was built alone.
-func (l *Loader) replacePeermem(ctx context.Context, b built, key cache.Key) error {
+// addAlone adds a module that was built alone.
+func (l *Loader) addAlone(ctx context.Context, b built, key cache.Key) error {
 	set, err := l.cache.Find(ctx, key)
 	if err != nil {
 		return err

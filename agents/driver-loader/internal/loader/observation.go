@@ -11,6 +11,7 @@ import (
 
 	"outrigger.dev/agents/driver-loader/internal/cache"
 	"outrigger.dev/agents/driver-loader/internal/kernel"
+	"outrigger.dev/agents/driver-loader/internal/optional"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/stack"
 	"outrigger.dev/pkg/cause"
@@ -111,6 +112,8 @@ type Observation struct {
 	// identifies the headers of its driver, "" without headers.
 	Adapter bool
 	Network string
+	// Sources has the sources of optional modules in the store, by module.
+	Sources map[string]optional.Source
 	// Tried has the failed attempts to load optional modules, by module.
 	Tried map[string]Attempt
 	// Stranger is set if this agent has neither built nor loaded the loaded driver.

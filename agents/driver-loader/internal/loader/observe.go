@@ -10,6 +10,7 @@ import (
 
 	"outrigger.dev/agents/driver-loader/internal/cache"
 	"outrigger.dev/agents/driver-loader/internal/kernel"
+	"outrigger.dev/agents/driver-loader/internal/optional"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/stack"
 	"outrigger.dev/pkg/contract"
@@ -104,7 +105,7 @@ func (l *Loader) Observe(ctx context.Context) (Observation, error) {
 func (l *Loader) observeStore(o *Observation) error {
 	noted, journalErr := l.journal.read()
 	o.Change, o.Before, o.Failure = noted.Change, noted.Works, noted.Failure
-	o.Tried = noted.Tried
+	o.Tried, o.Sources = noted.Tried, optional.List(l.cfg.Store)
 	var payloadsErr, setsErr, shownErr error
 	o.Payloads, payloadsErr = l.payloads.List()
 	var sets []cache.Set

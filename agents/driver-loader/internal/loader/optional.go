@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"time"
 
+	"outrigger.dev/agents/driver-loader/internal/build"
 	"outrigger.dev/agents/driver-loader/internal/cache"
+	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/stack"
 	"outrigger.dev/pkg/cause"
 )
@@ -49,7 +51,7 @@ func (o Observation) optional(done Step, d Desired) Step {
 		if missing && failed {
 			state.Cause = &tried.Cause
 		}
-		if missing && next == "" && !(failed && tried.recent() && tried.Given == o.given(done.Driver)) {
+		if missing && next == "" && !(failed && tried.recent() && tried.Given == o.given(done.Driver, name)) {
 			next = name
 		}
 		done.Optional = append(done.Optional, state)
@@ -59,7 +61,7 @@ func (o Observation) optional(done Step, d Desired) Step {
 	}
 	step := done
 	step.optional = next
-	if !o.Built(done.Driver) || next == stack.Peermem && o.peermemOutdated(done.Driver) {
+	if !o.Built(done.Driver) || o.outdated(done.Driver, next) {
 		step.Kind = Build
 		return step
 	}
@@ -69,27 +71,35 @@ func (o Observation) optional(done Step, d Desired) Step {
 
 // given identifies the circumstances that decide whether an optional module of a driver can be loaded. The
 // driver of network adapters loads ib_core, and nvidia_peermem depends on it.
-func (o Observation) given(d Driver) string {
+func (o Observation) given(d Driver, name string) string {
 	set, _ := o.set(d)
 	_, network := o.Modules[networkCore]
-	return fmt.Sprintf("%s %s %s %s %t", d.ID(), set.Key.Sum(), set.Built, o.Network, network)
+	return fmt.Sprintf("%s %s %s %s %t %s", d.ID(), set.Key.Sum(), set.Built, o.Network, network, o.Sources[name].Digest)
 }
 
-// peermemSet returns the set that has nvidia_peermem for the driver of network adapters on the node: the
-// modules of the driver, or nvidia_peermem alone.
-func (o Observation) peermemSet(d Driver) cache.Set {
+// alone describes how an optional module is built alone.
+func (o Observation) alone(name string) build.Alone {
+	source := o.Sources[name]
+	return build.Alone{Module: name, Source: source.Dir, Digest: source.Digest}
+}
+
+// optionalSet returns the set that has an optional module: the modules of the driver, or the module alone.
+// If the module has its own sources and was not built, the result is zero.
+func (o Observation) optionalSet(d Driver, name string) cache.Set {
 	base, _ := o.set(d)
-	alone, found := o.set(Driver{Digest: d.Digest, Flavour: d.Flavour + "-peermem"})
-	if !found || o.Network != "" && o.Network == base.Network {
-		return base
+	alone, built := o.set(Driver{Digest: d.Digest, Flavour: payload.Flavour(build.AloneFlavour(string(d.Flavour), o.alone(name)))})
+	_, separate := o.Sources[name]
+	if separate || built && (o.Network == "" || o.Network != base.Network) {
+		return alone
 	}
-	return alone
+	return base
 }
 
-// peermemOutdated reports whether nvidia_peermem was built without the headers of the driver of network
-// adapters on the node, or with other headers.
-func (o Observation) peermemOutdated(d Driver) bool {
-	return o.Network != "" && o.peermemSet(d).Network != o.Network
+// outdated reports whether an optional module has to be built alone: from its own sources, or nvidia_peermem
+// because it was built without the headers of the driver of network adapters, or with other headers.
+func (o Observation) outdated(d Driver, name string) bool {
+	set := o.optionalSet(d, name)
+	return set.Key.Sources == "" || name == stack.Peermem && o.Network != "" && set.Network != o.Network
 }
 
 // networkCore is the module that network adapters register with.
@@ -99,7 +109,7 @@ const networkCore = "ib_core"
 func (l *Loader) skip(o Observation, s Step, err error) {
 	why := optionalCause(s.optional, causes(s, err)[0])
 	l.cfg.Log.Error("cannot load an optional module, continuing without it", "module", s.optional, "code", why.Code, "cause", why.Text, "fix", why.Fix)
-	tried := Attempt{Given: o.given(s.Driver), At: time.Now(), Cause: why}
+	tried := Attempt{Given: o.given(s.Driver, s.optional), At: time.Now(), Cause: why}
 	if cause.Is(err, cause.ModuleBuildFailed) {
 		tried.At = time.Time{}
 	}
@@ -129,7 +139,7 @@ func optionalCause(name string, why cause.Cause) cause.Cause {
 	if why.Subject != c.Subject {
 		c.Text = why.Subject + ": " + why.Text
 	}
-	if why.Fix != "" {
+	if why.Fix != "" && why.Code != cause.ModuleNotInDriver {
 		c.Fix = why.Fix
 	}
 	return c

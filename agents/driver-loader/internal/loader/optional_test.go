@@ -8,6 +8,7 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/cache"
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/loader/loadertest"
+	"outrigger.dev/agents/driver-loader/internal/optional"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/stack"
 	"outrigger.dev/pkg/cause"
@@ -117,7 +118,7 @@ func TestPeermemNeedsANetworkAdapter(t *testing.T) {
 // The driver of the network adapters can come after the driver of the GPUs.
 func TestPeermemFollowsTheHeadersOfTheNetworkAdapters(t *testing.T) {
 	alone := func(network string) cache.Set {
-		return cache.Set{Key: cache.Key{Driver: "1", Sources: "d1", Flavour: "open-peermem"}, Network: network}
+		return cache.Set{Key: cache.Key{Driver: "1", Sources: "d1", Flavour: "open-nvidia_peermem"}, Network: network, Dir: "/alone"}
 	}
 	for name, tc := range map[string]struct {
 		network, base string
@@ -159,5 +160,30 @@ func TestPeermemThatWasBuiltAloneIsLoaded(t *testing.T) {
 	step := loader.New(cfg, loadertest.Machine).Settle(t.Context())
 	if codes(step)["nvidia_peermem"] != "loaded" {
 		t.Errorf("%s %v", step, step.Optional)
+	}
+}
+
+func TestAnOptionalModuleWithItsOwnSourcesIsBuiltAlone(t *testing.T) {
+	for name, tc := range map[string]struct {
+		sources string
+		more    []cache.Set
+		kind    loader.Kind
+	}{
+		"without sources, the driver has the module": {"", nil, loader.Load},
+		"the sources came":                           {"0123456789abcdefgh", nil, loader.Build},
+		"… and the module was built":                 {"0123456789abcdefgh", []cache.Set{{Key: cache.Key{Sources: "d1", Flavour: "open-gdrdrv-0123456789abcdef"}}}, loader.Load},
+		"… from other sources":                       {"fedcba9876543210", []cache.Set{{Key: cache.Key{Sources: "d1", Flavour: "open-gdrdrv-0123456789abcdef"}}}, loader.Build},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := running()
+			if tc.sources != "" {
+				o.Sources = map[string]optional.Source{"gdrdrv": {Module: "gdrdrv", Digest: tc.sources}}
+			}
+			o.Sets = append(o.Sets, tc.more...)
+			step := loader.Next(o, loader.Desired{Version: "1", Flavour: payload.Open, Options: stack.Options{GDRCopy: true}})
+			if step.Kind != tc.kind {
+				t.Errorf("%s, want %s", step, tc.kind)
+			}
+		})
 	}
 }

@@ -57,6 +57,9 @@ func Optional(o Options) []string {
 	return out
 }
 
+// dummy is a module that gdrdrv is built with, and that is not loaded: nvidia has its symbols.
+const dummy = "nv_p2p_dummy"
+
 // LoadOrder returns the wanted modules and all modules of the driver that they depend on, in load
 // order. absent lists the wanted modules that the driver does not have. others lists the modules of
 // the kernel that must be loaded first, ordered by name.
@@ -73,6 +76,9 @@ func LoadOrder(driver map[string]*module.Module, wanted []string) (order, absent
 			return
 		}
 		for _, needed := range m.Depends {
+			if needed == dummy {
+				continue
+			}
 			if _, own := driver[needed]; !own {
 				foreign[needed] = true
 			}

@@ -142,7 +142,7 @@ func (n Node) StockPeermem(t *testing.T, p payload.Payload, param string) {
 	file := filepath.Join(t.TempDir(), "nvidia-peermem.ko")
 	payloadtest.Write(t, file, string(m.Bytes()), 0o644)
 	request := build.Request{Release: k.Release, Machine: k.Machine, Banner: k.Banner, Payload: p, Flavour: payload.Open}
-	set := cache.Set{Key: request.PeermemKey(k.Banner), Modules: []cache.Module{{Name: stack.Peermem, File: file}}, Network: "n1"}
+	set := cache.Set{Key: request.AloneKey(k.Banner, build.Alone{Module: stack.Peermem}), Modules: []cache.Module{{Name: stack.Peermem, File: file}}, Network: "n1"}
 	if _, err := (cache.Cache{Dir: n.path("store")}).Add(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func TestPeermemIsBuiltWithTheHeadersOfTheNetworkAdapters(t *testing.T) {
 	}
 	headers := filepath.Join(b.Places.Mellanox, "usr/src/ofa_kernel/x86_64", release)
 	write(t, filepath.Join(headers, "Module.symvers"), "0x00000001\tib_register_peer_memory_client\tib_core\tEXPORT_SYMBOL\t\n")
-	alone, err := b.BuildPeermem(t.Context(), r, base)
+	alone, err := b.BuildAlone(t.Context(), r, base, build.Alone{Module: "nvidia_peermem"})
 	assert.NilError(t, err)
 	m, err := module.Read(alone.Path("nvidia_peermem"))
 	assert.NilError(t, err)
@@ -48,5 +48,35 @@ func TestPeermemIsBuiltWithTheHeadersOfTheNetworkAdapters(t *testing.T) {
 	assert.NilError(t, os.WriteFile(filepath.Join(headers, "Module.symvers"), []byte("0x00000002\tib_register_peer_memory_client\tib_core\tEXPORT_SYMBOL\t\n"), 0o600))
 	if id := b.Places.Network(release, "x86_64").ID; id == alone.Network {
 		t.Error("another driver of network adapters has the same identity")
+	}
+}
+
+// NVIDIA's packages build nvidia-fs and gdrdrv with Makefiles of their own.
+func TestModulesWithTheirOwnSourcesAreBuilt(t *testing.T) {
+	root, release := headersOf(t)
+	b := newBuilder(t, root)
+	r := build.Request{Release: release, Machine: "x86_64", Payload: sources(t, b.Places.Store, standIns), Flavour: payload.Open}
+	base, err := b.Build(t.Context(), r)
+	assert.NilError(t, err)
+	core, err := module.Read(base.Path("nvidia"))
+	assert.NilError(t, err)
+	for name, tc := range map[string]struct{ folder, depends string }{
+		"nvidia_fs": {"nvidia-fs", "nvidia"},
+		"gdrdrv":    {"gdrdrv", "nv_p2p_dummy"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := build.Alone{Module: name, Source: filepath.Join("../../../../sim/optional", tc.folder), Digest: "0123456789abcdef0123"}
+			set, err := b.BuildAlone(t.Context(), r, base, a)
+			assert.NilError(t, err)
+			m, err := module.Read(set.Path(name))
+			assert.NilError(t, err)
+			const symbol = "nvidia_p2p_get_pages"
+			if !slices.Equal(m.Depends, []string{tc.depends}) || m.Needs[symbol] != core.Provides[symbol] || m.Needs[symbol] == 0 {
+				t.Errorf("it depends on %q, and needs version %x of %s, which has %x", m.Depends, m.Needs[symbol], symbol, core.Provides[symbol])
+			}
+			if len(set.Modules) != 1 || set.Key.Flavour != "open-"+name+"-0123456789abcdef" {
+				t.Errorf("%+v", set)
+			}
+		})
 	}
 }
