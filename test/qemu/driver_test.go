@@ -65,6 +65,11 @@ func addLoader(t *testing.T, m *qemu.Machine) {
 	release := filepath.Base(releases[0])
 	store := t.TempDir()
 	// The loader removes drivers that were imported before those that it needs.
+	gdrcopy := filepath.Join(t.TempDir(), "usr/src/gdrdrv-2.5")
+	if err := os.CopyFS(gdrcopy, os.DirFS("../../sim/optional/gdrdrv")); err != nil {
+		t.Fatal(err)
+	}
+	command(t, loader, "--store="+store, "import-sources", strings.TrimSuffix(gdrcopy, "/usr/src/gdrdrv-2.5"))
 	for _, d := range []struct {
 		version string
 		change  func(sources string)
@@ -87,7 +92,7 @@ func addLoader(t *testing.T, m *qemu.Machine) {
 			})
 		}},
 	} {
-		command(t, loader, "--store="+store, "--host-root="+host, "build", "--source="+driver(t, d.version, d.change), "--kernel="+release)
+		command(t, loader, "--store="+store, "--host-root="+host, "--gdrcopy-enabled", "build", "--source="+driver(t, d.version, d.change), "--kernel="+release)
 	}
 	modules := builtFor(t, store, "580.95.05")
 	for version, change := range map[string][2]string{

@@ -16,7 +16,8 @@ import (
 const adapter = "0000:00:06.0"
 
 // TestOptional has a network adapter, and a driver whose optional modules fail: nvidia_peermem was built
-// without the headers of the adapter's driver, nvidia_fs finds no device, and gdrdrv does not exist.
+// without the headers of the adapter's driver, and nvidia_fs finds no device. gdrdrv was built from its own
+// sources.
 func TestOptional(t *testing.T) {
 	guest(t)
 	write(t, "/guest/adapter", "0x15b3\n")
@@ -30,10 +31,13 @@ func TestOptional(t *testing.T) {
 		has(t, out, "driver "+second+" is ready",
 			"module=nvidia_peermem code=RDMAUnavailable", "built without the headers of the network adapters' driver",
 			"module=nvidia_fs code=GDSUnavailable", "the symbol of the storage driver is missing; nvidia_fs: initialization failed",
-			"module=gdrdrv code=GDRCopyUnavailable", "it was built without gdrdrv")
+			`msg="loading module" module=gdrdrv version=2.5`)
+		if got := versionOf(t, "gdrdrv"); got != "2.5" {
+			t.Errorf("gdrdrv has the version %q", got)
+		}
 	})
 	t.Run("the plan names them", func(t *testing.T) {
-		has(t, selected(t, "plan"), "RDMAUnavailable", "GDSUnavailable", "GDRCopyUnavailable", "the driver works without it")
+		has(t, selected(t, "plan"), "RDMAUnavailable", "GDSUnavailable", "gdrdrv           ok     loaded", "the driver works without it")
 	})
 	t.Run("they do not hold an upgrade back", func(t *testing.T) {
 		succeeds(t, first, "load")
