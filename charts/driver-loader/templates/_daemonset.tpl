@@ -47,6 +47,28 @@
           {{- end }}
           volumeMounts:
             {{- include "driver-loader.volumeMounts" . | nindent 12 }}
+        {{- range $at, $name := dict "gds" "nvidia-fs" "gdrcopy" "gdrdrv" }}
+        {{- with include "driver-loader.sources" (dict "root" $ "at" $at "name" $name) }}
+        # Copies the sources of {{ $name }} from its image into the store. The driver does not wait for it.
+        - name: {{ $at }}
+          image: {{ . }}
+          imagePullPolicy: {{ include "outrigger.pullPolicy" $ }}
+          command: ["{{ include "driver-loader.programs" $ }}/driver-loader"]
+          args: ["--store={{ $.Values.store }}", import-sources, --stay, /]
+          resources:
+            {{- toYaml $.Values.resources | nindent 12 }}
+          {{- with $.Values.securityContext }}
+          securityContext:
+            {{- toYaml . | nindent 12 }}
+          {{- end }}
+          volumeMounts:
+            - name: store
+              mountPath: {{ $.Values.store }}
+            - name: programs
+              mountPath: {{ include "driver-loader.programs" $ }}
+              readOnly: true
+        {{- end }}
+        {{- end }}
       volumes:
         {{- include "driver-loader.volumes" . | nindent 8 }}
       {{- with include "outrigger.placement" (dict "nodeSelector" .Values.nodeSelector "affinity" .Values.affinity

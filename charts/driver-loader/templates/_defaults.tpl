@@ -42,8 +42,14 @@ extraArgs: []
 fullnameOverride: ""
 gdrcopy:
   enabled: false
+  image: null
+  repository: null
+  version: null
 gds:
   enabled: false
+  image: null
+  repository: null
+  version: null
 image: null
 imagePullPolicy: null
 imagePullSecrets: []

@@ -49,8 +49,8 @@ values rely on it, as a YAML list. */ -}}
 {{- define "outrigger.unsupported" -}}
 - [dcgm.enabled, "this release has no DCGM, and dcgmExporter needs none; set it to false"]
 - [nodeStatusExporter.enabled, "the agents serve /metrics themselves; set it to false"]
-- [gds.enabled, "this release has no image of nvidia-fs; set it to false. driver.gds.enabled loads it from a driver image that has it, and devicePlugin.gdsEnabled gives it to pods"]
-- [gdrcopy.enabled, "this release has no image of gdrdrv; set it to false. driver.gdrcopy.enabled loads it from a driver image that has it, and devicePlugin.gdrcopyEnabled gives it to pods"]
+- [gds.enabled, "the driver loader builds and loads nvidia-fs; set it to false, and set driver.gds, with the same keys. devicePlugin.gdsEnabled gives it to pods"]
+- [gdrcopy.enabled, "the driver loader builds and loads gdrdrv; set it to false, and set driver.gdrcopy, with the same keys. devicePlugin.gdrcopyEnabled gives it to pods"]
 - [vgpuManager.enabled, "GPUs for virtual machines are not supported; set it to false"]
 - [sandboxWorkloads.enabled, "GPUs for virtual machines are not supported; set it to false"]
 - [kataManager.enabled, "GPUs for virtual machines are not supported; set it to false"]

@@ -15,6 +15,20 @@
 {{- end -}}
 {{- end -}}
 
+{{- /* The image with the sources of an optional module, from the values at "at". "name" is its default name. Empty for none. */ -}}
+{{- define "driver-loader.sources" -}}
+{{- $values := index .root.Values .at -}}
+{{- if and $values.enabled (or $values.repository $values.image $values.version) -}}
+{{- $path := printf "%s%s." (include "outrigger.path" .root) .at -}}
+{{- if not (include "driver-loader.image" .root) -}}
+{{- fail (printf "%simage: its build needs a compiler, which is in the driver's image; set repository, image and version of the driver, or remove %simage" $path $path) -}}
+{{- end -}}
+{{- $version := toString (required (printf "%sversion: the image needs it: the whole tag, or a digest" $path) $values.version) -}}
+{{- $repository := required (printf "%srepository: the image needs it, such as nvcr.io/nvidia/cloud-native" $path) (include "outrigger.noScheme" (dict "value" $values.repository "in" (printf "%srepository" $path))) -}}
+{{- printf "%s/%s%s%s" $repository (default .name $values.image) (hasPrefix "sha256:" $version | ternary "@" ":") $version -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "driver-loader.installDir" -}}
 {{- include "outrigger.setting" (dict "root" . "name" "hostPaths.driverInstallDir") | default "/run/nvidia/driver" | trimSuffix "/" -}}
 {{- end -}}
