@@ -94,13 +94,12 @@ func add(ctx context.Context, store string, s Source) (Source, error) {
 	if s.Digest, err = digest(ctx, s.Origin); err != nil {
 		return Source{}, err
 	}
-	name := fmt.Sprintf("%s-%s-%.16s", s.Module, s.Version, s.Digest)
-	for _, old := range List(store) {
-		if filepath.Base(filepath.Dir(old.Dir)) == name {
-			return old, nil
-		}
+	name := fmt.Sprintf("%s-%.16s", s.Version, s.Digest)
+	if old, found := List(store)[s.Module]; found && filepath.Base(filepath.Dir(old.Dir)) == name {
+		return old, nil
 	}
-	stage, err := staging.New(filepath.Join(store, "sources"))
+	// Each module has its own folder, so that the containers of two modules do not wait for each other.
+	stage, err := staging.New(filepath.Join(store, "sources", s.Module))
 	if err != nil {
 		return Source{}, err
 	}
@@ -148,7 +147,7 @@ func List(store string) map[string]Source {
 
 // all returns the sources in a store. It skips sources that cannot be read.
 func all(store string) []Source {
-	records, err := filepath.Glob(filepath.Join(store, "sources", "*", recordName))
+	records, err := filepath.Glob(filepath.Join(store, "sources", "*", "*", recordName))
 	if err != nil {
 		return nil
 	}
