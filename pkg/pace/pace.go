@@ -1,9 +1,10 @@
 // Package pace connects the goroutines of an agent: coalesced signals, channels that hold only the
-// newest value, pauses that end with a context, and growing delays between attempts.
+// newest value, pauses and reads that end with a context, and growing delays between attempts.
 package pace
 
 import (
 	"context"
+	"io"
 	"time"
 )
 
@@ -36,6 +37,22 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	case <-timer.C:
 		return true
 	}
+}
+
+// Reader returns a reader that reads from r until ctx ends, and then fails with the error of ctx. Use it
+// for large files: a single read is not interrupted.
+func Reader(ctx context.Context, r io.Reader) io.Reader { return reader{ctx, r} }
+
+type reader struct {
+	ctx context.Context //nolint:containedctx // a reader exists for one copy
+	r   io.Reader
+}
+
+func (r reader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.r.Read(p)
 }
 
 // Backoff is the delay between attempts. It doubles with each attempt. It is not safe for

@@ -2,7 +2,9 @@ package pace_test
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,6 +33,19 @@ func TestPauseEndsWithItsContext(t *testing.T) {
 	cancel()
 	if pace.Pause(ctx, time.Hour) {
 		t.Error("Pause() = true, want false after the end of its context")
+	}
+}
+
+func TestAReaderEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	r := pace.Reader(ctx, strings.NewReader("abc"))
+	p := make([]byte, 2)
+	if n, err := r.Read(p); n != 2 || err != nil {
+		t.Errorf("Read() = %d, %v", n, err)
+	}
+	cancel()
+	if n, err := r.Read(p); n != 0 || !errors.Is(err, context.Canceled) {
+		t.Errorf("Read() = %d, %v after the end of its context", n, err)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/staging"
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/hostfs"
+	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/text"
 )
 
@@ -121,9 +122,9 @@ func copyModule(ctx context.Context, m Module, dir string) (Module, error) {
 		return Module{}, err
 	}
 	hash := sha256.New()
-	m.Size, err = io.Copy(io.MultiWriter(out, hash), io.LimitReader(in, maxModule))
+	m.Size, err = io.Copy(io.MultiWriter(out, hash), pace.Reader(ctx, io.LimitReader(in, maxModule)))
 	m.SHA256 = hex.EncodeToString(hash.Sum(nil))
-	return m, errors.Join(err, out.Close(), ctx.Err())
+	return m, errors.Join(err, out.Close())
 }
 
 // List returns the sets in the cache, without reading the modules. It skips sets that cannot be
@@ -190,14 +191,14 @@ func (m Module) verify(ctx context.Context, dir string) error {
 	defer f.Close()
 	hash := sha256.New()
 	// Read one byte more than the recorded size, to detect a longer file.
-	size, err := io.Copy(hash, io.LimitReader(f, m.Size+1))
+	size, err := io.Copy(hash, pace.Reader(ctx, io.LimitReader(f, m.Size+1)))
 	if err != nil {
 		return err
 	}
 	if size != m.Size || hex.EncodeToString(hash.Sum(nil)) != m.SHA256 {
 		return fmt.Errorf("%s differs from its digest", m.File)
 	}
-	return ctx.Err()
+	return nil
 }
 
 // Path returns the path of a module of the set, or "" if the set does not have it.

@@ -196,6 +196,38 @@ func TestAFullDiskIsNamed(t *testing.T) {
 	}
 }
 
+// ending is a context that ends after a number of calls of Err.
+type ending struct {
+	context.Context
+	left int
+}
+
+func (e *ending) Err() error {
+	if e.left--; e.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestAStopEndsTheCopyAndTheCheckOfAModule ends the context in the middle of a module.
+func TestAStopEndsTheCopyAndTheCheckOfAModule(t *testing.T) {
+	set := built(t)
+	set.Modules = set.Modules[:1]
+	assert.NilError(t, os.WriteFile(set.Modules[0].File, make([]byte, 1<<20), 0o600))
+	c := cache.Cache{Dir: t.TempDir()}
+	if _, err := c.Add(&ending{t.Context(), 3}, set); !errors.Is(err, context.Canceled) {
+		t.Errorf("Add() = %v", err)
+	}
+	_, err := c.Add(t.Context(), set)
+	assert.NilError(t, err)
+	if _, err := c.Find(&ending{t.Context(), 3}, key()); !errors.Is(err, context.Canceled) {
+		t.Errorf("Find() = %v", err)
+	}
+	if _, err := c.Find(t.Context(), key()); err != nil {
+		t.Errorf("the set is gone: %v", err)
+	}
+}
+
 func TestGarbage(t *testing.T) {
 	needed := cache.Needed{Running: "6.1", Installed: []string{"6.1", "6.2"}, Sources: []string{"now", "before"}}
 	for name, test := range map[string]struct {

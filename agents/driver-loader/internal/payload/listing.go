@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"outrigger.dev/pkg/pace"
 )
 
 // file is a file or link of a payload. The digest of a payload is the digest of its list of files.
@@ -75,7 +77,7 @@ func sumFile(ctx context.Context, path string) (string, error) {
 	}
 	defer f.Close()
 	hash := sha256.New()
-	if _, err := io.Copy(hash, withContext{ctx, f}); err != nil {
+	if _, err := io.Copy(hash, pace.Reader(ctx, f)); err != nil {
 		return "", err
 	}
 	return hex.EncodeToString(hash.Sum(nil)), nil

@@ -1,10 +1,10 @@
 package payload
 
 import (
-	"context"
 	"io"
 
 	"outrigger.dev/agents/driver-loader/internal/progress"
+	"outrigger.dev/pkg/pace"
 )
 
 // The steps of an import, in order.
@@ -30,27 +30,14 @@ func (m *meter) read(n int) {
 
 // counted is a counting reader of the source. It fails after ctx ends.
 type counted struct {
-	withContext
+	io.Reader
 	*meter
 }
 
-func (f filler) reader(r io.Reader) io.Reader { return counted{withContext{f.ctx, r}, f.meter} }
+func (f filler) reader(r io.Reader) io.Reader { return counted{pace.Reader(f.ctx, r), f.meter} }
 
 func (r counted) Read(p []byte) (int, error) {
-	n, err := r.withContext.Read(p)
+	n, err := r.Reader.Read(p)
 	r.read(n)
 	return n, err
-}
-
-// withContext is a reader that fails after ctx ends.
-type withContext struct {
-	ctx context.Context //nolint:containedctx // a withContext exists for one copy
-	io.Reader
-}
-
-func (r withContext) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return r.Reader.Read(p)
 }
