@@ -87,13 +87,13 @@ func (s *session) exec(ctx context.Context, args []string) int {
 	}()
 	select {
 	case err := <-done:
-		return s.report(err)
+		return s.report(ctx, err)
 	case <-ctx.Done():
 	}
 	limit := cmp.Or(s.app.StopLimit, stopLimit)
 	select {
 	case err := <-done:
-		return s.report(err)
+		return s.report(ctx, err)
 	case <-time.After(limit):
 		return s.hung(limit)
 	case <-s.withdrawing:
@@ -101,7 +101,7 @@ func (s *session) exec(ctx context.Context, args []string) int {
 	limit = withdrawLimit + stopLimit
 	select {
 	case err := <-done:
-		return s.report(err)
+		return s.report(ctx, err)
 	case <-time.After(limit):
 		return s.hung(limit)
 	}
@@ -198,8 +198,9 @@ func reload(ctx context.Context, hup <-chan os.Signal, a *Agent, log *slog.Logge
 	}
 }
 
-// report prints the error in one line and returns the exit code.
-func (s *session) report(err error) int {
+// report prints the error in one line and returns the exit code. The error of a command that a signal has
+// ended is "cancelled".
+func (s *session) report(ctx context.Context, err error) int {
 	if err == nil {
 		return 0
 	}
@@ -207,6 +208,9 @@ func (s *session) report(err error) int {
 	log := s.log
 	s.mu.Unlock()
 	line := text.OneLine(err)
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		line = "cancelled"
+	}
 	code := cmdline.Code(err, cmp.Or(s.app.UsageCode, 2))
 	if log == nil {
 		_, _ = fmt.Fprintf(s.stderr, "%s: %s\n", s.app.Name, line)

@@ -1,9 +1,18 @@
 package agent_test
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/pkg/agent"
 )
 
 func TestSignalsEndTheProcess(t *testing.T) {
@@ -43,6 +52,24 @@ func TestHungAgentIsEnded(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestASignalCancelsACommand has a command whose error wraps the error of its context.
+func TestASignalCancelsACommand(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	app := agent.App{
+		Name: "test-agent", New: func(*cli.Context, *slog.Logger) (*agent.Agent, error) { return nil, errors.New("not run") },
+		Commands: []*cli.Command{{Name: "build", Action: func(c *cli.Context) error {
+			cancel()
+			<-c.Context.Done()
+			return fmt.Errorf("build modules: %w", c.Context.Err())
+		}}},
+	}
+	var stdout, stderr bytes.Buffer
+	code := agent.Exec(ctx, app, []string{"test-agent", "build"}, &stdout, &stderr)
+	if code != 1 || stdout.String() != "" || stderr.String() != "test-agent: cancelled\n" {
+		t.Errorf("exit code %d, %q, %q", code, stdout.String(), stderr.String())
 	}
 }
 
