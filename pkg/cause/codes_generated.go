@@ -30,6 +30,8 @@ const (
 	StoreBusy Code = "StoreBusy"
 	// NoSpace: A disk is full.
 	NoSpace Code = "NoSpace"
+	// FolderReadOnly: A folder that the agent writes to is on a read-only file system.
+	FolderReadOnly Code = "FolderReadOnly"
 	// KernelHeadersMissing: The headers of the running kernel are missing.
 	KernelHeadersMissing Code = "KernelHeadersMissing"
 	// KernelHeadersMismatch: The headers are for another kernel, or incomplete.
@@ -301,6 +303,8 @@ func (c Code) Row() Row {
 		return Row{c, "driver", Waits, "Another process writes to the store.", "wait for it, or end it"}
 	case NoSpace:
 		return Row{c, "driver", Fails, "A disk is full.", "free space, or put --store on a larger disk"}
+	case FolderReadOnly:
+		return Row{c, "driver", Fails, "A folder that the agent writes to is on a read-only file system.", "mount the folder read-write; if the kernel has made its file system read-only, check the disk: dmesg"}
 	case KernelHeadersMissing:
 		return Row{c, "driver", Fails, "The headers of the running kernel are missing.", "install the headers of the running kernel, or configure a repository that has them"}
 	case KernelHeadersMismatch:

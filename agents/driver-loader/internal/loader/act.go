@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"syscall"
 	"time"
 
 	"outrigger.dev/agents/driver-loader/internal/build"
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/payload"
+	"outrigger.dev/agents/driver-loader/internal/staging"
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/devnode"
@@ -23,6 +23,12 @@ const claimLimit = 30 * time.Second
 // act performs a step.
 func (l *Loader) act(ctx context.Context, o Observation, s Step) error {
 	p, _ := o.payload(s.Driver.Digest)
+	if s.Kind == Unload || s.Kind == Load {
+		// Without the journal, the loader could not say later what it has loaded.
+		if err := staging.Check(l.cfg.Store); err != nil {
+			return err
+		}
+	}
 	switch s.Kind {
 	case Build:
 		return l.build(ctx, o, s)
@@ -173,6 +179,9 @@ func (l *Loader) unload(modules []string) error {
 // driver is loaded again. It returns false for a step that says nothing about the driver.
 func (l *Loader) failed(ctx context.Context, o Observation, s Step, err error) bool {
 	c := o.Change
+	if cause.Is(err, cause.NoSpace) || cause.Is(err, cause.FolderReadOnly) {
+		return false
+	}
 	if c == nil || c.Failed != nil || !c.To.same(s.Driver) || c.From.Version == "" || !provesDriver(s.Kind) {
 		return false
 	}
@@ -206,20 +215,19 @@ func causes(s Step, err error) []cause.Cause {
 // fixOf returns the fix for an error that results from how a user has started the driver loader, or
 // "".
 func fixOf(err error) string {
-	switch {
-	case errors.Is(err, syscall.EROFS):
-		return "mount the folder read-write"
-	case errors.Is(err, fs.ErrPermission):
+	if errors.Is(err, fs.ErrPermission) {
 		return "run the driver loader as root, in a privileged container"
-	default:
-		return ""
 	}
+	return ""
 }
 
 // AsCause returns the cause in an error. Without one, it returns a Cause with the text of the error.
 func AsCause(subject string, err error) cause.Cause {
 	if c, ok := errors.AsType[cause.Cause](err); ok {
 		return c
+	}
+	if code := staging.Code(err); code != "" {
+		return cause.New(code, subject, text.OneLine(err))
 	}
 	return cause.Cause{Code: cause.Failed, Subject: subject, Text: text.OneLine(err), Fix: fixOf(err)}
 }

@@ -134,17 +134,45 @@ func Remove(path string) error {
 // Complete reports whether a folder of the store with this name is complete.
 func Complete(name string) bool { return !strings.HasPrefix(name, ".") }
 
-// Explain returns a Cause if the disk is full, and otherwise err with the path.
+// Explain returns a Cause if the disk is full or read-only, and otherwise err with the path.
 func Explain(path string, err error) error {
-	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+	switch code := Code(err); code {
+	case cause.NoSpace:
+		free := "unknown"
+		var stat unix.Statfs_t
+		if unix.Statfs(path, &stat) == nil {
+			free = fmt.Sprintf("%d MiB", stat.Bavail*uint64(stat.Bsize)>>20) //nolint:gosec // a block size is positive
+		}
+		return cause.New(code, path, "the disk is full ("+free+" are free)")
+	case cause.FolderReadOnly:
+		return cause.New(code, path, "its file system is read-only")
+	default:
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	free := "unknown"
-	var stat unix.Statfs_t
-	if unix.Statfs(path, &stat) == nil {
-		free = fmt.Sprintf("%d MiB", stat.Bavail*uint64(stat.Bsize)>>20) //nolint:gosec // a block size is positive
+}
+
+// Code returns the code of the cause for an error of a file system, or "" for other errors.
+func Code(err error) cause.Code {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return cause.NoSpace
+	case errors.Is(err, syscall.EROFS):
+		return cause.FolderReadOnly
+	default:
+		return ""
 	}
-	return cause.New(cause.NoSpace, path, "the disk is full ("+free+" are free)")
+}
+
+// Check returns the error of writing a small file to a folder, which it removes again.
+func Check(dir string) error {
+	const size = 64 << 10
+	path := filepath.Join(dir, ".check")
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return Explain(dir, err)
+	}
+	_, err = f.Write(make([]byte, size))
+	return Explained(dir, errors.Join(err, f.Sync(), f.Close(), os.Remove(path)))
 }
 
 // setAside renames a folder, if it exists, so that removeUnfinished removes it.
