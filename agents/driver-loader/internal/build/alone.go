@@ -61,9 +61,9 @@ func (b *Builder) BuildAlone(ctx context.Context, r Request, base cache.Set, a A
 	if err != nil {
 		return cache.Set{}, err
 	}
-	network := b.Places.Network(r.Release, r.Machine)
-	b.Log.Info("building an optional module", "module", a.Module, "kernel", r.Release, "driver", r.Payload.Version, "network", network.Dir)
-	w := work{Request: r, headers: headers, compiler: compiler, stage: stage, report: report, network: network, container: b.Places.Container}
+	w := b.work(r, headers, compiler, report)
+	w.dir = stage.Dir
+	b.Log.Info("building an optional module", "module", a.Module, "kernel", r.Release, "driver", r.Payload.Version, "network", w.network.Dir)
 	set, err := w.buildAlone(ctx, driver, base, a)
 	if err == nil {
 		set, err = cache.Cache{Dir: b.Places.Store}.Add(ctx, set)
@@ -77,36 +77,32 @@ func (w work) buildAlone(ctx context.Context, driver string, base cache.Set, a A
 		driver = open
 	}
 	w.report.step(StepSources, "")
-	dir := filepath.Join(w.stage.Dir, "modules")
-	if err := os.CopyFS(dir, os.DirFS(cmp.Or(a.Source, driver))); err != nil {
-		return cache.Set{}, staging.Explain(w.stage.Dir, err)
+	if err := os.CopyFS(w.sources(), os.DirFS(cmp.Or(a.Source, driver))); err != nil {
+		return cache.Set{}, staging.Explain(w.dir, err)
 	}
 	symbols, err := w.coreSymbols(base)
 	if err != nil {
 		return cache.Set{}, err
 	}
 	run := makeRun{
-		dir: dir, headers: w.headers, compiler: w.compiler.Program, jobs: w.Jobs,
+		dir: w.sources(), headers: w.headers, compiler: w.compiler.Program, jobs: w.Jobs,
 		subject: fmt.Sprintf("module %s for driver %s and kernel %s", a.Module, w.Payload.Version, w.Release),
-		log:     filepath.Join(filepath.Dir(w.stage.Dir), w.Release+"-"+a.Module+".log"),
-		progress: func(done, total int) {
-			w.report(progress.Progress{Step: StepCompile, Done: done, Total: total})
-		},
+		log:     filepath.Join(filepath.Dir(w.dir), w.Release+"-"+a.Module+".log"), progress: w.report, now: w.now,
 	}
 	if a.Source == "" {
 		run.variables = w.peermemVariables(symbols)
 	} else {
 		undo, err := w.forward()
 		if err != nil {
-			return cache.Set{}, staging.Explain(w.stage.Dir, err)
+			return cache.Set{}, staging.Explain(w.dir, err)
 		}
 		defer undo()
 		run.target, run.variables = "all", w.sourceVariables(driver, symbols)
 	}
-	if err := run.run(ctx); err != nil {
+	if _, err := run.run(ctx); err != nil {
 		return cache.Set{}, err
 	}
-	m, err := w.finish(ctx, filepath.Join(dir, strings.ReplaceAll(a.Module, "_", "-")+".ko"))
+	m, err := w.finish(ctx, filepath.Join(w.sources(), strings.ReplaceAll(a.Module, "_", "-")+".ko"))
 	return cache.Set{
 		Key: w.AloneKey(w.headers.Compiler, a), Modules: []cache.Module{m}, Network: w.network.ID,
 		Built: time.Now().UTC().Truncate(time.Second), BuiltWith: w.compiler.Version, Prebuilt: w.Banner == "",
@@ -120,8 +116,8 @@ func (w work) coreSymbols(base cache.Set) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(w.stage.Dir, "nvidia.symvers")
-	return path, staging.Explained(w.stage.Dir, os.WriteFile(path, []byte(symvers(core, w.headers)), 0o600))
+	path := filepath.Join(w.dir, "nvidia.symvers")
+	return path, staging.Explained(w.dir, os.WriteFile(path, []byte(symvers(core, w.headers)), 0o600))
 }
 
 // peermemVariables returns the variables of make that build only nvidia_peermem of the driver's sources.
@@ -140,7 +136,7 @@ func (w work) sourceVariables(driver, symbols string) []string {
 }
 
 // forwarder returns the folder with a Makefile that forwards all targets to the kernel's headers.
-func (w work) forwarder() string { return filepath.Join(w.stage.Dir, "kernel") }
+func (w work) forwarder() string { return filepath.Join(w.dir, "kernel") }
 
 // forward writes the Makefile of forwarder. The scripts of nvidia-fs and gdrdrv test the kernel with plain
 // calls of make in /lib/modules/RELEASE/build, and do not know that headers can have two folders, or need

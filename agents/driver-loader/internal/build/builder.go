@@ -8,27 +8,25 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"outrigger.dev/agents/driver-loader/internal/cache"
-	"outrigger.dev/agents/driver-loader/internal/module"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/progress"
-	"outrigger.dev/agents/driver-loader/internal/staging"
 	"outrigger.dev/pkg/cause"
 )
 
-// The steps of a build, in order.
+// The steps of a build, in order. make can alternate between the steps from StepConftest to StepLink.
 const (
-	StepHeaders = "headers"
-	StepSources = "sources"
-	StepCompile = "compile"
-	StepSign    = "sign"
-	StepStore   = "store"
+	StepHeaders  = "headers"
+	StepSources  = "sources"
+	StepConftest = "conftest"
+	StepCompile  = "compile"
+	StepLink     = "link"
+	StepSign     = "sign"
+	StepStore    = "store"
 )
 
 // Builder builds modules, and adds them to the cache of a node.
@@ -37,8 +35,22 @@ type Builder struct {
 	// Repositories fetches headers that the host does not have; nil to use only the host's.
 	Repositories *Repositories
 	Log          *slog.Logger
-	// Progress is called from one goroutine, for each step and each compiled object. It may be nil.
+	// Progress is called from one goroutine, for each step, and each test, file and module. It may be nil.
 	Progress func(progress.Progress)
+	// Failed is called after a build failed, unless the previous build of the same inputs failed in the
+	// same way. It may be nil.
+	Failed func(cause.Cause)
+	// Clock is time.Now, except in tests; nil for time.Now.
+	Clock func() time.Time
+
+	failures attempts
+}
+
+func (b *Builder) now() time.Time {
+	if b.Clock == nil {
+		return time.Now()
+	}
+	return b.Clock()
 }
 
 // Request describes the modules to build.
@@ -55,6 +67,9 @@ type Request struct {
 	Jobs int
 	// Signer signs the modules; nil to leave them unsigned.
 	Signer *Signer
+	// Background is set if all other programs of the node come first. Progress is then not called, and
+	// the default of Jobs is a quarter of the processors.
+	Background bool
 }
 
 // Key returns the cache key of the modules of a request. The compiler is described by
@@ -69,9 +84,22 @@ func (r Request) Key(compiler string) cache.Key {
 // Build builds the modules of a request, and adds them to the cache. If the payload has precompiled
 // modules for the running kernel, it uses these. Errors that an operator can fix are Causes, and a
 // *FailedError if the compiler failed. After an error, the cache is unchanged. The disk keeps the log
-// of the build, and fetched headers.
+// of the build, fetched headers, and the compiled files of a build that was interrupted. Failure says
+// whether the next build of the request can succeed.
 func (b *Builder) Build(ctx context.Context, r Request) (cache.Set, error) {
-	report := reporter(progress.Since(time.Now(), b.Progress))
+	set, err := b.build(ctx, r)
+	if recordErr := b.record(ctx, r, err); recordErr != nil {
+		b.Log.Warn("cannot record the result of the build, the next process builds again", "err", recordErr)
+	}
+	return set, err
+}
+
+func (b *Builder) build(ctx context.Context, r Request) (cache.Set, error) {
+	observer := b.Progress
+	if r.Background {
+		observer = nil
+	}
+	report := reporter(progress.Since(time.Now(), observer))
 	var misfit *cause.Cause
 	if len(r.Payload.Precompiled[r.Release]) > 0 && r.Banner != "" {
 		set, why, err := b.addPrecompiled(ctx, r, report)
@@ -95,18 +123,7 @@ func (b *Builder) Build(ctx context.Context, r Request) (cache.Set, error) {
 	if err != nil {
 		return cache.Set{}, err
 	}
-	stage, err := staging.New(filepath.Join(b.Places.Store, "build"))
-	if err != nil {
-		return cache.Set{}, err
-	}
-	b.Log.Info("building modules", "kernel", r.Release, "driver", r.Payload.Version, "type", r.Flavour, "headers", headers.Build, "compiler", compiler.Version)
-	w := work{Request: r, headers: headers, compiler: compiler, stage: stage, report: report, network: b.Places.Network(r.Release, r.Machine), container: b.Places.Container}
-	set, err := w.build(ctx, source)
-	if err == nil {
-		report.step(StepStore, "")
-		set, err = cache.Cache{Dir: b.Places.Store}.Add(ctx, set)
-	}
-	return set, errors.Join(err, stage.Close())
+	return b.compile(ctx, b.work(r, headers, compiler, report), source)
 }
 
 // source returns the folder with the sources of a request.
@@ -152,91 +169,6 @@ func (b *Builder) headers(ctx context.Context, r Request, report reporter) (Head
 		return Headers{}, cause.New(cause.KernelHeadersMismatch, h.Build, fmt.Sprintf("the headers are of a kernel built with %s, but the running kernel was built with %s", Compiler(h.Compiler), running))
 	}
 	return h, nil
-}
-
-// work is one build.
-type work struct {
-	Request
-	headers  Headers
-	compiler Chosen
-	stage    *staging.Stage
-	report   reporter
-	// network has the headers of the driver of network adapters. container is Places.Container.
-	network   Network
-	container bool
-}
-
-func (w work) build(ctx context.Context, source string) (cache.Set, error) {
-	w.report.step(StepSources, "")
-	dir := filepath.Join(w.stage.Dir, "modules")
-	if err := os.CopyFS(dir, os.DirFS(source)); err != nil {
-		return cache.Set{}, staging.Explain(w.stage.Dir, err)
-	}
-	subject := fmt.Sprintf("modules of driver %s for kernel %s", w.Payload.Version, w.Release)
-	err := makeRun{
-		dir: dir, headers: w.headers, compiler: w.compiler.Program, exclude: w.Exclude, jobs: w.Jobs, subject: subject,
-		variables: w.network.variables(w.container),
-		log:       filepath.Join(filepath.Dir(w.stage.Dir), w.Release+".log"),
-		progress: func(done, total int) {
-			w.report(progress.Progress{Step: StepCompile, Done: done, Total: total})
-		},
-	}.run(ctx)
-	if err != nil {
-		return cache.Set{}, err
-	}
-	return w.collect(ctx, dir)
-}
-
-// collect checks, strips and signs the built modules.
-func (w work) collect(ctx context.Context, dir string) (cache.Set, error) {
-	if _, err := os.Stat(filepath.Join(dir, "kernel-open")); err == nil {
-		dir = filepath.Join(dir, "kernel-open")
-	}
-	files, err := filepath.Glob(filepath.Join(dir, "*.ko"))
-	if err != nil {
-		return cache.Set{}, err
-	}
-	set := cache.Set{
-		Key: w.Key(w.headers.Compiler), Built: time.Now().UTC().Truncate(time.Second),
-		BuiltWith: w.compiler.Version, Prebuilt: w.Banner == "", Network: w.network.ID,
-	}
-	w.report.step(StepSign, "")
-	for _, file := range files {
-		m, err := w.finish(ctx, file)
-		if err != nil {
-			return cache.Set{}, err
-		}
-		set.Modules = append(set.Modules, m)
-	}
-	if !slices.ContainsFunc(set.Modules, func(m cache.Module) bool { return m.Name == "nvidia" }) {
-		return cache.Set{}, cause.Cause{Code: cause.ModuleBuildFailed, Subject: w.Payload.Dir, Text: fmt.Sprintf("make built %d modules, but not nvidia.ko", len(files)), Fix: "import the sources of NVIDIA's driver"}
-	}
-	return set, nil
-}
-
-// finish strips, checks and signs a built module.
-func (w work) finish(ctx context.Context, file string) (cache.Module, error) {
-	// The kernel does not read the debug information, which is most of a module.
-	if err := tool(ctx, "strip", "--strip-debug", file); err != nil {
-		return cache.Module{}, err
-	}
-	m, err := module.Read(file)
-	if err != nil {
-		return cache.Module{}, err
-	}
-	if release, _, _ := strings.Cut(m.Vermagic, " "); release != w.Release {
-		return cache.Module{}, cause.Cause{Code: cause.KernelHeadersMismatch, Subject: w.headers.Build, Text: fmt.Sprintf("modules built with these headers are for the kernel %s, not for %s", release, w.Release), Fix: "install the headers of " + w.Release}
-	}
-	if w.Signer != nil {
-		signed, err := w.Signer.Sign(m.Data, HashFor(w.headers.SignatureHash))
-		if err == nil {
-			err = os.WriteFile(file, signed, 0o600)
-		}
-		if err != nil {
-			return cache.Module{}, staging.Explain(file, err)
-		}
-	}
-	return cache.Module{Name: m.Name, File: file}, nil
 }
 
 // reporter reports progress.

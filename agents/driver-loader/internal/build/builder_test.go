@@ -72,14 +72,12 @@ func TestModulesAreBuiltSignedAndCached(t *testing.T) {
 	root, release := headersOf(t)
 	b := newBuilder(t, root)
 	var steps []string
-	var last progress.Progress
+	last := map[string]progress.Progress{}
 	b.Progress = func(p progress.Progress) {
 		if !slices.Contains(steps, p.Step) {
 			steps = append(steps, p.Step)
 		}
-		if p.Step == build.StepCompile {
-			last = p
-		}
+		last[p.Step] = p
 	}
 	keyFile, certificate := newKey(t, "rsa")
 	signer, err := build.NewSigner(keyFile, certificate)
@@ -87,11 +85,13 @@ func TestModulesAreBuiltSignedAndCached(t *testing.T) {
 	r := build.Request{Release: release, Machine: "x86_64", Payload: sources(t, b.Places.Store, standIns), Flavour: payload.Open, Signer: signer}
 	set, err := b.Build(t.Context(), r)
 	assert.NilError(t, err)
-	if want := []string{build.StepHeaders, build.StepSources, build.StepCompile, build.StepSign, build.StepStore}; !slices.Equal(steps, want) {
+	if want := []string{build.StepHeaders, build.StepSources, build.StepConftest, build.StepCompile, build.StepLink, build.StepSign, build.StepStore}; !slices.Equal(steps, want) {
 		t.Errorf("%v", steps)
 	}
-	if last.Done < 10 || last.Done != last.Total { // five modules
-		t.Errorf("%+v", last)
+	for step, least := range map[string]int{build.StepConftest: 6, build.StepCompile: 12, build.StepLink: 11, build.StepSign: 5} { // five modules
+		if p := last[step]; p.Done < least || p.Done != p.Total {
+			t.Errorf("%+v, want at least %d", p, least)
+		}
 	}
 	for _, name := range []string{"nvidia", "nvidia_uvm", "nvidia_modeset", "nvidia_drm", "nvidia_peermem"} {
 		m, err := module.Read(set.Path(name))
@@ -113,7 +113,7 @@ func TestModulesAreBuiltSignedAndCached(t *testing.T) {
 	if found, err := (cache.Cache{Dir: b.Places.Store}).Find(t.Context(), r.Key(banner)); err != nil || found.Dir != set.Dir {
 		t.Errorf("%+v, %v", found, err)
 	}
-	if left, err := filepath.Glob(b.Places.Store + "/build/.new-*"); err != nil || len(left) > 0 {
+	if left, err := filepath.Glob(b.Places.Store + "/build/[^.]*"); err != nil || len(left) != 1 || filepath.Base(left[0]) != release+".log" {
 		t.Errorf("left %v, %v", left, err)
 	}
 }
@@ -122,14 +122,25 @@ func TestModulesAreBuiltSignedAndCached(t *testing.T) {
 func TestAWholeSourceTreeIsBuilt(t *testing.T) {
 	root, release := headersOf(t)
 	tree := t.TempDir()
-	write(t, tree+"/version.mk", "NVIDIA_VERSION = 580.95.05\n")
-	write(t, tree+"/Makefile", "modules:\n\t$(MAKE) -C kernel-open modules\n")
+	assert.NilError(t, os.CopyFS(tree, os.DirFS(standIns+"/../open")))
 	assert.NilError(t, os.CopyFS(tree+"/kernel-open", os.DirFS(standIns)))
 	b := newBuilder(t, root)
+	first := map[string]progress.Progress{}
+	b.Progress = func(p progress.Progress) {
+		if _, seen := first[p.Step]; !seen {
+			first[p.Step] = p
+		}
+	}
 	p := sources(t, b.Places.Store, tree)
 	set, err := b.Build(t.Context(), build.Request{Release: release, Machine: "x86_64", Payload: p, Flavour: payload.Open, Exclude: allButNVIDIA})
 	if err != nil || len(set.Modules) != 1 || p.Root != "" || set.Key.Driver != "580.95.05" {
 		t.Errorf("%+v, %+v, %v", p, set, err)
+	}
+	// src has six files, and kernel-open three, and later one for the module.
+	for step, want := range map[string]int{build.StepConftest: 6, build.StepCompile: 6 + 3 + 1} {
+		if got := first[step]; got.Total != want {
+			t.Errorf("the first progress is %+v, want %d", got, want)
+		}
 	}
 }
 
@@ -158,6 +169,8 @@ func TestABuildThatFailsSaysWhyAndLeavesTheNodeAsItWas(t *testing.T) {
 		"no module nvidia":          {edited(t, "Makefile", "modules:\n"), cause.ModuleBuildFailed, "make built 0 modules"},
 		"a program that is missing": {edited(t, "Makefile", "modules:\n\tno-such-program\n"), cause.BuildToolsMissing, "no-such-program"},
 		"a compiler that is killed": {edited(t, "Makefile", "modules:\n\t@echo 'gcc: fatal error: Killed signal terminated program cc1'; exit 1\n"), cause.ModuleBuildKilled, "Killed signal"},
+		"a compiler without memory": {edited(t, "Makefile", "modules:\n\t@echo 'cc1: out of memory allocating 65536 bytes after a total of 1 bytes'; exit 1\n"), cause.ModuleBuildKilled, "out of memory"},
+		"a make that is killed":     {edited(t, "Makefile", "modules:\n\t@echo begun; kill -9 $$PPID; sleep 600\n"), cause.ModuleBuildKilled, "signal: killed"},
 		"a full disk":               {edited(t, "Makefile", "modules:\n\t@echo 'nv.s: No space left on device'; exit 1\n"), cause.NoSpace, "No space left"},
 		"headers for another glibc": {edited(t, "Makefile", "modules:\n\t@echo \"modpost: /lib/libc.so.6: version \\`GLIBC_2.38' not found (required by modpost)\"; exit 1\n"), cause.KernelHeadersForeign, "GLIBC_2.38"},
 	} {
@@ -171,7 +184,7 @@ func TestABuildThatFailsSaysWhyAndLeavesTheNodeAsItWas(t *testing.T) {
 				t.Errorf("%s: the log has %q, %v", name, log, err)
 			}
 		}
-		for _, dir := range []string{"modules/*/*", "build/.new-*"} {
+		for _, dir := range []string{"modules/*/*", "build/.new-*", "build/work/modules/*.o"} {
 			if left, err := filepath.Glob(filepath.Join(b.Places.Store, dir)); err != nil || len(left) > 0 {
 				t.Errorf("%s: left %v, %v", name, left, err)
 			}

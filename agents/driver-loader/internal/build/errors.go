@@ -2,7 +2,9 @@ package build
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"os/exec"
 	"regexp"
 	"strings"
 
@@ -26,8 +28,11 @@ func (e *FailedError) Unwrap() error { return e.Cause }
 func failure(subject, log string, tail []string, exit error) *FailedError {
 	e := &FailedError{Tail: tail, Log: log, Cause: cause.Cause{
 		Code: cause.ModuleBuildFailed, Subject: subject, Text: exit.Error(),
-		Fix: "see " + log + ", then try a newer driver, which may support this kernel, or the other kernel module type",
+		Fix: "see " + log + ", then try a newer driver, which may support this kernel, or the other kernel module type; the agent builds again when the driver, the kernel, its headers or the compiler change, or after SIGHUP",
 	}}
+	if ended, is := errors.AsType[*exec.ExitError](exit); is && ended.ExitCode() < 0 {
+		e.Code, e.Fix = cause.ModuleBuildKilled, cause.ModuleBuildKilled.Row().Fix
+	}
 	for _, sign := range []struct {
 		pattern string
 		code    cause.Code
@@ -36,7 +41,8 @@ func failure(subject, log string, tail []string, exit error) *FailedError {
 	}{
 		{pattern: `No space left on device|Disk quota exceeded`, code: cause.NoSpace},
 		{pattern: `GLIBC_[0-9.]+' not found|GLIBCXX_\S+ not found`, code: cause.KernelHeadersForeign},
-		{pattern: `[Kk]illed( signal terminated program|$)|signal 9|: Killed`, code: cause.ModuleBuildKilled},
+		{pattern: `signal terminated program|signal 9|[Kk]illed$|\*\*\* .*\] (Terminated|Hangup|Interrupt|Aborted|Segmentation fault|Bus error)`, code: cause.ModuleBuildKilled},
+		{pattern: `out of memory|virtual memory exhausted|Cannot allocate memory`, code: cause.ModuleBuildKilled},
 		{`error while loading shared libraries: \S+`, cause.BuildToolsMissing, "add the library to the image, or use the agent's image for the node's distribution"},
 		{pattern: `(gcc|clang|cc|ld|sh|bash|perl|awk|bc|strip|objtool): (command )?not found|make(\[\d+\])?: \S+: No such file or directory`, code: cause.BuildToolsMissing},
 		{`(^|\s)(fatal )?error:|\*\*\* `, cause.ModuleBuildFailed, e.Fix},

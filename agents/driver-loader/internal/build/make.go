@@ -6,26 +6,27 @@ import (
 	"context"
 	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
-	"outrigger.dev/pkg/text"
+	"golang.org/x/sys/unix"
+
+	"outrigger.dev/agents/driver-loader/internal/progress"
 )
 
 const (
-	// tailLines is the number of lines that are shown of the output of a failed build.
-	tailLines = 40
-	maxLine   = 16 << 10
-	// maxLog is the largest size of the file with the output, in bytes.
-	maxLog = 16 << 20
+	// planLimit is the longest time for a dry run, which only counts.
+	planLimit = 2 * time.Minute
+	// endLimit is the time in which make and the compilers end after SIGTERM. They remove the files
+	// that they have not finished.
+	endLimit = time.Second
 )
 
 // makeRun is a run of make in a folder with sources.
@@ -40,16 +41,25 @@ type makeRun struct {
 	// variables are further variables of make, as NAME=value.
 	variables []string
 	jobs      int
-	subject   string
-	log       string
-	progress  func(done, total int)
+	// background is set if all other programs of the node come first.
+	background bool
+	subject    string
+	log        string
+	progress   func(progress.Progress)
+	// now is time.Now, except in tests.
+	now func() time.Time
 }
 
 // arguments returns the arguments for make. Its variables are defined by the Makefile in NVIDIA's
 // folder kernel-open. NVIDIA's installer sets them in the same way.
 func (m makeRun) arguments() []string {
+	const few = 4 // in the background, one job for this number of processors
 	jobs := m.jobs
-	if jobs < 1 {
+	switch {
+	case jobs > 0:
+	case m.background:
+		jobs = (runtime.NumCPU() + few - 1) / few
+	default:
 		jobs = runtime.NumCPU()
 	}
 	args := []string{
@@ -69,124 +79,128 @@ func (m makeRun) arguments() []string {
 	return append(args, m.variables...)
 }
 
-// run runs make, and reports each object. make and its child processes are killed if ctx or this
-// process ends.
-func (m makeRun) run(ctx context.Context) error {
+// run runs make, and reports each action. If ctx ends, make and its child processes end with it, and if
+// this process is killed, they are killed too. The result complete is set unless make was killed, and has
+// left files that it had not finished.
+func (m makeRun) run(ctx context.Context) (complete bool, err error) {
+	measure := newMeter()
+	// The makefiles of the kernel cannot plan everything, so errors of the dry run have no effect.
+	m.plan(ctx, measure)
+	var tail []string
+	state, err := m.make(ctx, m.arguments(), func(output io.Reader) (err error) {
+		tail, err = m.follow(output, measure)
+		return err
+	})
+	complete = state == nil || !killed(state)
+	if _, exited := errors.AsType[*exec.ExitError](err); exited && ctx.Err() == nil {
+		return complete, failure(m.subject, m.log, tail, err)
+	}
+	if err == nil {
+		measure.finish(m.progress)
+	}
+	return complete, err
+}
+
+// killed reports whether a process could not end by itself.
+func killed(state *os.ProcessState) bool {
+	status, ok := state.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
+}
+
+// plan counts the actions that make will run, by a dry run.
+func (m makeRun) plan(ctx context.Context, measure *meter) {
+	limited, cancel := context.WithTimeout(ctx, planLimit)
+	defer cancel()
+	arguments := slices.Concat([]string{"--dry-run", "--keep-going"}, m.arguments())
+	_, _ = m.make(limited, arguments, func(output io.Reader) error { return eachLine(output, measure.plan) })
+	measure.planned()
+}
+
+// make runs make, whose output and errors the function read reads to the end.
+func (m makeRun) make(ctx context.Context, arguments []string, read func(io.Reader) error) (state *os.ProcessState, err error) {
+	if !m.background {
+		return m.execute(ctx, arguments, read)
+	}
+	// A process inherits the priority of the thread that starts it. A thread cannot raise its priority
+	// again, so it ends with this goroutine, which never unlocks it.
+	var running sync.WaitGroup
+	running.Go(func() {
+		runtime.LockOSThread()
+		yield()
+		state, err = m.execute(ctx, arguments, read)
+	})
+	running.Wait()
+	return state, err
+}
+
+func (m makeRun) execute(ctx context.Context, arguments []string, read func(io.Reader) error) (*os.ProcessState, error) {
 	program, err := exec.LookPath("make")
 	if err != nil {
-		return noTool("make", err)
+		return nil, noTool("make", err)
 	}
 	// The kernel sends the parent death signal when the thread that has started make ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	cmd := exec.CommandContext(ctx, program, m.arguments()...) //nolint:gosec // no shell, fixed variables
+	cmd := exec.CommandContext(ctx, program, arguments...) //nolint:gosec // no shell, fixed variables
 	cmd.Dir = m.dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "HOME=" + m.dir, "TMPDIR=" + m.dir}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = 10 * time.Second
-	output, err := cmd.StdoutPipe()
+	kill := func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	var force *time.Timer
+	cmd.Cancel = func() error {
+		force = time.AfterFunc(endLimit, kill)
+		return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
+	}
+	output, input, err := os.Pipe()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	cmd.Stderr = cmd.Stdout
-	if err := cmd.Start(); err != nil {
-		return noTool(program, err)
-	}
-	tail, readErr := m.follow(output)
-	err = cmd.Wait()
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
+	defer output.Close()
+	cmd.Stdout, cmd.Stderr = input, input
+	err = cmd.Start()
+	_ = input.Close() // make has it
 	if err != nil {
-		return failure(m.subject, m.log, tail, err)
+		return nil, cmp.Or(ctx.Err(), noTool(program, err))
 	}
-	return readErr
+	ended := make(chan error, 1)
+	go func() {
+		err := cmd.Wait()
+		kill() // processes that make has left, which keep the output open
+		ended <- err
+	}()
+	readErr := read(output)
+	err = <-ended
+	if force != nil {
+		force.Stop()
+	}
+	return cmd.ProcessState, cmp.Or(ctx.Err(), err, readErr)
 }
 
-// follow reads the output, writes it to the log, counts objects, and returns the last lines. It
-// keeps lines with errors even if many other lines follow.
-func (m makeRun) follow(output io.Reader) ([]string, error) {
-	log, err := os.OpenFile(m.log, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return nil, errors.Join(err, drain(output))
-	}
-	total, done := m.estimate(), 0
-	object := regexp.MustCompile(`^\s*\[?\s*CC\s.*\.[oc]\b|^\s*\[ CC\s`)
-	failed := regexp.MustCompile(`error:|\*\*\* |No space left|Killed|not found`)
-	var tail, errs []string
-	written := 0
-	lines := bufio.NewReaderSize(output, maxLine)
-	m.progress(0, total)
-	for {
-		line, _, err := lines.ReadLine()
-		if err != nil {
-			break
-		}
-		shown := text.Printable(strings.ReplaceAll(string(line), "\t", " "))
-		if written += len(shown) + 1; written < maxLog {
-			if _, err := log.WriteString(shown + "\n"); err != nil {
-				written = maxLog // a full disk is the build's error, not the log's
-			}
-		}
-		if failed.MatchString(shown) && len(errs) < tailLines/4 {
-			errs = append(errs, shown)
-		}
-		if tail = append(tail, shown); len(tail) > tailLines {
-			tail = tail[1:]
-		}
-		if object.MatchString(shown) {
-			done++
-			total = max(total, done)
-			m.progress(done, total)
-		}
-	}
-	return merge(errs, tail), log.Close()
+// yield gives the calling thread the lowest priority for processors and disks.
+func yield() {
+	const (
+		lowest      = 19
+		ofProcess   = 1       // IOPRIO_WHO_PROCESS
+		whileUnused = 3 << 13 // IOPRIO_CLASS_IDLE
+	)
+	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, lowest)
+	_, _, _ = unix.Syscall(unix.SYS_IOPRIO_SET, ofProcess, 0, whileUnused)
 }
 
-func drain(r io.Reader) error {
-	_, err := io.Copy(io.Discard, r)
-	return err
-}
-
-// merge puts the errors that tail does not have in front of tail.
-func merge(errs, tail []string) []string {
-	has := map[string]bool{}
-	for _, line := range tail {
-		has[line] = true
-	}
-	var first []string
-	for _, line := range errs {
-		if !has[line] {
-			first = append(first, line)
+// eachLine calls f for each line, without the tail of lines that are too long.
+func eachLine(r io.Reader, f func(line string)) error {
+	lines := bufio.NewReaderSize(r, maxLine)
+	for tail := false; ; {
+		line, more, err := lines.ReadLine()
+		if errors.Is(err, io.EOF) {
+			return nil
 		}
-	}
-	return append(first, tail...)
-}
-
-// estimate returns the expected number of objects: one for each file that a Kbuild file names,
-// and one for each module. The real number depends on the configuration.
-func (m makeRun) estimate() int {
-	named := regexp.MustCompile(`[\w/.-]+\.[co]\b`)
-	objects := map[string]bool{}
-	err := filepath.WalkDir(m.dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() || !strings.Contains(e.Name(), "Kbuild") {
-			return err
-		}
-		data, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
-		for line := range strings.Lines(string(data)) {
-			code, _, _ := strings.Cut(line, "#")
-			for _, name := range named.FindAllString(code, -1) {
-				objects[name[:len(name)-2]] = true
-			}
+		if !tail {
+			f(string(line))
 		}
-		return nil
-	})
-	if err != nil {
-		return 0
+		tail = more
 	}
-	return len(objects)
 }

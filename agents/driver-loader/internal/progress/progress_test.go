@@ -19,8 +19,13 @@ func TestEachStepAndTenthIsLogged(t *testing.T) {
 		report(progress.Progress{Step: "compile", Done: done, Total: 95})
 	}
 	report(progress.Progress{Step: "compile", Done: 95, Total: 95})
-	report(progress.Progress{Step: "sign"})
-	if lines := strings.Count(out.String(), "building"); lines != 2+12+1 {
+	for done := range 96 { // make runs several programs at once, so that two steps alternate
+		report(progress.Progress{Step: "conftest", Done: done, Total: 95})
+		report(progress.Progress{Step: "compile", Done: 95, Total: 95})
+	}
+	report(progress.Progress{Step: "sign", Elapsed: time.Minute})
+	report(progress.Progress{Step: "sign", Elapsed: time.Second}) // another build
+	if lines := strings.Count(out.String(), "building"); lines != 2+12+12+1+1 {
 		t.Errorf("%d lines:\n%s", lines, out.String())
 	}
 	for _, want := range []string{`"headers from repositories, 0s"`, `"compile 9/95, 0s"`, `"compile 95/95, 0s"`} {
@@ -32,9 +37,12 @@ func TestEachStepAndTenthIsLogged(t *testing.T) {
 
 func TestProgressIsReadable(t *testing.T) {
 	for want, p := range map[string]progress.Progress{
-		"compile 12/80, 35s":     {Step: "compile", Done: 12, Total: 80, Elapsed: 35 * time.Second},
-		"copy 412/1398 MiB, 12s": {Step: "copy", Done: 412 << 20, Total: 1398 << 20, Bytes: true, Elapsed: 12345678901},
-		"store precompiled, 0s":  {Step: "store", Note: "precompiled"},
+		"compile 12/80, 35s":               {Step: "compile", Done: 12, Total: 80, Elapsed: 35 * time.Second},
+		"copy 412/1398 MiB, 12s":           {Step: "copy", Done: 412 << 20, Total: 1398 << 20, Bytes: true, Elapsed: 12345678901},
+		"compile 1/9, 1m0s, about 8m left": {Step: "compile", Done: 1, Total: 9, Elapsed: time.Minute, Left: 8 * time.Minute},
+		"link 1/2, 2m0s, about 1m30s left": {Step: "link", Done: 1, Total: 2, Elapsed: 2 * time.Minute, Left: 91 * time.Second},
+		"link 2/2, 2m0s, about 10s left":   {Step: "link", Done: 2, Total: 2, Elapsed: 2 * time.Minute, Left: time.Second},
+		"store precompiled, 0s":            {Step: "store", Note: "precompiled"},
 	} {
 		if got := p.String(); got != want {
 			t.Errorf("%q, want %q", got, want)
