@@ -88,6 +88,7 @@ func (l *Loader) act(ctx context.Context, o Observation, s Step) error {
 func (l *Loader) build(ctx context.Context, o Observation, s Step) error {
 	p, _ := o.payload(s.Driver.Digest)
 	request := l.request(o.Kernel, p, s.Driver.Flavour)
+	l.background.interrupt()
 	base, built := o.set(s.Driver)
 	var err error
 	if built && s.optional != "" {

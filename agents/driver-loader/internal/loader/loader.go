@@ -83,13 +83,18 @@ type Loader struct {
 	cache    cache.Cache
 	calls    Kernel
 
-	// turn is held while the node is changed, and guards grant and validated. mu guards the fields
-	// below it.
+	// turn is held while the node is changed, and guards grant, validated and failure. mu guards the
+	// fields below it.
 	turn sync.Mutex
 	// grant is the claim of NVML, which ends with this process. validated is the last driver that
 	// passed validate in this process.
 	grant     *contract.Grant
 	validated Driver
+	// failure is the last step that was performed, if it failed.
+	failure Step
+
+	// background builds modules for a new kernel.
+	background background
 
 	loop  *reconcile.Loop
 	mu    sync.Mutex
@@ -105,6 +110,8 @@ type Loader struct {
 	importFailed *cause.Cause
 	// forget is set to try a failed driver again. started is set after the first settling of this process.
 	forget, started bool
+	// progress is the progress of the current step.
+	progress string
 }
 
 // New returns a Loader.
@@ -180,9 +187,9 @@ func (l *Loader) settle(ctx context.Context, desired func() (Desired, error), fi
 		if err != nil {
 			return l.stop(ctx, wait(AsCause("configuration", err)))
 		}
-		step := Next(o, desired)
+		step := l.Next(ctx, o, desired)
 		l.recordDrivers(o, desired)
-		l.set(step)
+		l.set(step.visible(o))
 		if step.Kind == Done || step.Kind == Wait {
 			if observed != nil && step.Kind == Wait {
 				// This error can be the reason for the other causes: without sysfs, the node seems to have no GPU.
@@ -200,6 +207,7 @@ func (l *Loader) settle(ctx context.Context, desired func() (Desired, error), fi
 		}
 		l.cfg.Log.Info("next step", "step", step.String())
 		err = l.act(ctx, o, step)
+		l.remember(step, err)
 		switch {
 		case err == nil:
 		case step.ahead:
@@ -251,7 +259,7 @@ func (l *Loader) set(step Step) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.state = step
+	l.state, l.progress = step, ""
 }
 
 // State returns the last step.
@@ -259,18 +267,4 @@ func (l *Loader) State() Step {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.state
-}
-
-// Ready returns nil if the driver works. Otherwise, it returns the current step or its causes.
-func (l *Loader) Ready() error {
-	switch s := l.State(); s.Kind {
-	case Done:
-		return nil
-	case Wait:
-		return errors.Join(cause.Errors(s.Causes)...)
-	case "":
-		return errors.New("the agent has not observed the node yet")
-	default:
-		return errors.New(s.String())
-	}
 }

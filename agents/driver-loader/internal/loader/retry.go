@@ -1,5 +1,7 @@
 package loader
 
+import "errors"
+
 // Again makes Run observe the node again.
 func (l *Loader) Again() { l.loop.Wake() }
 
@@ -11,7 +13,7 @@ func (l *Loader) Retry() {
 	l.Again()
 }
 
-// forgive removes a failed change from the journal after a call of Retry. The first call in a
+// forgive removes a failed change from the journal, and failed builds, after a call of Retry. The first call in a
 // process removes a failed driver that was replaced by the kernel's own driver.
 func (l *Loader) forgive() error {
 	l.mu.Lock()
@@ -21,7 +23,7 @@ func (l *Loader) forgive() error {
 	switch {
 	case l.forget:
 		l.forget = false
-		return l.journal.forgive()
+		return errors.Join(l.journal.forgive(), l.cfg.Builder.Forget())
 	case first:
 		return l.journal.forgiveFirst()
 	}
