@@ -15,12 +15,16 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/optional"
 	"outrigger.dev/agents/driver-loader/internal/payload"
+	"outrigger.dev/agents/driver-loader/internal/progress"
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/kube"
 )
+
+// reasonBuildFailed is the reason of the Event for modules that cannot be built.
+const reasonBuildFailed = "GPUDriverBuildFailed"
 
 // App describes the agent.
 func App() agent.App { return newApp(&settings{}) }
@@ -74,6 +78,16 @@ func (s *settings) agent(log *slog.Logger) (*agent.Agent, error) {
 		report(kube.Event{Warning: true, Reason: string(c.Code), Message: c.Error()})
 	}
 	l := loader.New(s.config, s.machine)
+	built := progress.Log(log, "building")
+	s.config.Builder.Progress = func(p progress.Progress) {
+		built(p)
+		l.Report(p)
+	}
+	s.config.Builder.Failed = func(c cause.Cause) {
+		if up != nil {
+			up.events.Report(kube.Event{Warning: true, Reason: reasonBuildFailed, Message: c.Error()})
+		}
+	}
 	ready := l.Ready
 	imported := make(chan struct{})
 	parts := []agent.Part{
@@ -87,6 +101,10 @@ func (s *settings) agent(log *slog.Logger) (*agent.Agent, error) {
 		{Name: "licenses", Reload: licenses.Again, Collectors: []prometheus.Collector{license.NewMetrics(licenses)}, Run: func(ctx context.Context) error {
 			return licenses.Run(ctx, l.Undisturbed)
 		}},
+	}
+	if s.newKernels {
+		kernels := loader.NewKernels(l)
+		parts = append(parts, agent.Part{Name: "kernels", Run: kernels.Run, Collectors: []prometheus.Collector{loader.NewKernelMetrics(kernels)}})
 	}
 	a := &agent.Agent{}
 	if s.upgrading() {

@@ -134,6 +134,9 @@ func (s *settings) build(c *cli.Context, release string) error {
 
 func (s *settings) load(c *cli.Context) error {
 	step := loader.New(s.config, s.machine).Settle(c.Context)
+	if c.Context.Err() != nil {
+		return c.Context.Err()
+	}
 	if err := printCauses(c.App.Writer, step, "; fix: "); err != nil {
 		return err
 	}

@@ -86,6 +86,10 @@ func (s *settings) buildFlags() []cli.Flag {
 			Name: "max-threads", EnvVars: []string{"MAX_THREADS"}, Destination: &s.config.Jobs,
 			Usage: "`NUMBER` of compilers that run at the same time; 0 for one per processor",
 		}, "0 or more", func(n int) bool { return n >= 0 }),
+		&cli.BoolFlag{
+			Name: "build-for-new-kernels", EnvVars: []string{"BUILD_FOR_NEW_KERNELS"}, Value: true, Destination: &s.newKernels,
+			Usage: "build the modules for a newly installed kernel before the node boots it, with low priority; needs its headers on the host and a compiler",
+		},
 		&cli.PathFlag{
 			Name: "signing-key", EnvVars: []string{"MODULE_SIGNING_KEY"}, Destination: &s.signingKey,
 			Usage: "`FILE` with the private key, in PEM form, that signs the modules; its certificate must be enrolled on the node",

@@ -25,7 +25,9 @@ func (s *settings) plan(c *cli.Context, format string) error {
 	if facts.Licensed = s.daemons.Licensed(); facts.Licensed && o.Running.Version != "" {
 		facts.Products, facts.LicenseErr = license.Read(c.Context, s.daemons.Query)
 	}
+	facts.NextKernel = l.NextKernel(c.Context, o, desired)
 	verdict := preflight.Derive(o, desired, facts)
+	verdict.Next = l.Next(c.Context, o, desired)
 	if observed != nil {
 		s.config.Log.Warn("cannot observe all of the node", "err", observed)
 	}

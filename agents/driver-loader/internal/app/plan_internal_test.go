@@ -129,6 +129,22 @@ func TestPlan(t *testing.T) {
 			o.Stranger = true
 			return o, f
 		},
+		"a new kernel": func() (loader.Observation, preflight.Facts) {
+			o, f := bare()
+			f.NextKernel = loader.NextKernel{Release: "6.1.0-57-amd64"}
+			return o, f
+		},
+		"a new kernel with modules": func() (loader.Observation, preflight.Facts) {
+			o, f := bare()
+			f.NextKernel = loader.NextKernel{Release: "6.1.0-57-amd64", Built: true}
+			return o, f
+		},
+		"a new kernel without headers": func() (loader.Observation, preflight.Facts) {
+			o, f := bare()
+			why := cause.New(cause.KernelHeadersMissing, "kernel 6.1.0-57-amd64", "its headers are nowhere")
+			f.NextKernel = loader.NextKernel{Release: "6.1.0-57-amd64", Cause: &why}
+			return o, f
+		},
 		"a driver of the host": func() (loader.Observation, preflight.Facts) {
 			o, f := used()
 			o.Host = o.Running.Version

@@ -37,6 +37,7 @@ type settings struct {
 	params                         string
 	payload, moduleType            string
 	autoUpgrade, disableVGPUCheck  bool
+	newKernels                     bool
 	signingKey, signingCertificate string
 
 	// The fields below are only used in a cluster.

@@ -38,7 +38,7 @@ type Set struct {
 	Built   time.Time `json:"built"`
 	// BuiltWith describes the compiler, for people.
 	BuiltWith string `json:"builtWith,omitempty"`
-	// Prebuilt is set if another kernel was running during the build.
+	// Prebuilt is set if a user built the modules while another kernel was running.
 	Prebuilt bool `json:"prebuilt,omitempty"`
 	// Network identifies the driver of network adapters whose headers nvidia_peermem was built with. It is
 	// "" for none.

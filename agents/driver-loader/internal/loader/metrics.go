@@ -37,3 +37,23 @@ func NewMetrics(l *Loader) prometheus.Collector {
 		}
 	})
 }
+
+// NewKernelMetrics returns a collector for the modules of a new kernel.
+func NewKernelMetrics(k *Kernels) prometheus.Collector {
+	built := prometheus.NewDesc("outrigger_driver_loader_next_kernel_built",
+		"1 if the store has the modules for an installed kernel that is newer than the running kernel, 0 if not, with the code of the cause; absent without such a kernel.", []string{"kernel", "code"}, nil)
+	return prometheus.CollectorFunc(func(ch chan<- prometheus.Metric) {
+		next := k.Next()
+		if next.Release == "" {
+			return
+		}
+		is, code := 0.0, ""
+		if next.Built {
+			is = 1
+		}
+		if next.Cause != nil {
+			code = string(next.Cause.Code)
+		}
+		ch <- prometheus.MustNewConstMetric(built, prometheus.GaugeValue, is, next.Release, code)
+	})
+}

@@ -25,6 +25,7 @@ func Derive(o loader.Observation, d loader.Desired, f Facts) Verdict {
 	if o.Host == "" {
 		v.driver(d)
 		v.build()
+		v.nextKernel()
 		v.signatures()
 		v.parts()
 		v.disk()
@@ -145,6 +146,19 @@ func (v *deriver) build() {
 		return
 	}
 	v.add("compiler", OK, "%s", v.facts.Compiler)
+}
+
+// nextKernel reports whether the modules for an installed kernel that the node does not run yet are built.
+func (v *deriver) nextKernel() {
+	switch next := v.facts.NextKernel; {
+	case next.Release == "":
+	case next.Built:
+		v.add("next kernel", OK, "%s is installed, and the modules for it are in the store", next.Release)
+	case next.Cause != nil:
+		v.add("next kernel", Note, "%s is installed, and the modules for it cannot be built before the reboot: %s: %s", next.Release, next.Cause.Code, next.Cause)
+	default:
+		v.add("next kernel", Note, "%s is installed: the agent builds the modules for it before the reboot", next.Release)
+	}
 }
 
 func (v *deriver) signatures() {

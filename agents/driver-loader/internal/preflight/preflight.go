@@ -75,6 +75,8 @@ type Facts struct {
 	// says why it is missing.
 	Compiler    string
 	CompilerErr error
+	// NextKernel describes the modules for a new kernel.
+	NextKernel loader.NextKernel
 	// Signer is set if modules are signed with the user's key.
 	Signer bool
 	// Free is the free space of the store's file system, in bytes. FreeErr says why it is not known.

@@ -1,0 +1,144 @@
+package loader_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
+
+	"outrigger.dev/agents/driver-loader/internal/cache"
+	"outrigger.dev/agents/driver-loader/internal/loader"
+	"outrigger.dev/agents/driver-loader/internal/loader/loadertest"
+	"outrigger.dev/agents/driver-loader/internal/module/moduletest"
+	"outrigger.dev/agents/driver-loader/internal/payload/payloadtest"
+	"outrigger.dev/pkg/cause"
+)
+
+// compiled returns a folder with what a compiler would make for a kernel.
+func compiled(t *testing.T, version, release string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, depends := range map[string][]string{"nvidia": nil, "nvidia_uvm": {"nvidia"}, "nvidia_modeset": {"nvidia"}} {
+		m := moduletest.Module{Name: name, Version: version, Vermagic: release + " SMP", Depends: depends}
+		payloadtest.Write(t, filepath.Join(dir, release, name+".ko"), string(m.Bytes()), 0o644)
+	}
+	return dir
+}
+
+// kernelNode is a node with a working driver, whose next kernels get modules.
+type kernelNode struct {
+	*factory
+	*loader.Loader
+	kernels *loader.Kernels
+}
+
+// newKernelNode returns a node. The script runs in builds for other kernels than the running one.
+func newKernelNode(t *testing.T, script string) *kernelNode {
+	t.Helper()
+	f := newFactory(t)
+	f.driver(two, "if [ $(KERNEL_UNAME) = "+booted+" ]; then cp "+compiled(t, two, booted)+"/"+booted+"/*.ko .; else "+script+"; fi")
+	n := &kernelNode{factory: f, Loader: loader.New(f.cfg, loadertest.Machine)}
+	if step := n.Settle(t.Context()); step.Kind != loader.Done || f.built() != 1 {
+		t.Fatalf("%s %v, %d builds", step, step.Causes, f.built())
+	}
+	n.kernels = loader.NewKernels(n.Loader)
+	return n
+}
+
+func (n *kernelNode) install(release string) {
+	payloadtest.Write(n.t, filepath.Join(n.Dir, "modules", release, "modules.builtin"), "", 0o644)
+}
+
+// step lets the agent look for a new kernel, and returns the metric: the release, the code, and 0 or 1.
+func (n *kernelNode) step() []any {
+	n.t.Helper()
+	assert.NilError(n.t, n.kernels.Step(n.t.Context()))
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(loader.NewKernelMetrics(n.kernels))
+	families, err := registry.Gather()
+	assert.NilError(n.t, err)
+	if len(families) == 0 {
+		return nil
+	}
+	m := families[0].GetMetric()[0]
+	return []any{m.GetLabel()[1].GetValue(), cause.Code(m.GetLabel()[0].GetValue()), m.GetGauge().GetValue()}
+}
+
+func TestModulesForANewKernelAreBuiltBeforeTheReboot(t *testing.T) {
+	const next = "6.1.0-10-amd64"
+	priority := filepath.Join(t.TempDir(), "nice")
+	n := newKernelNode(t, "nice > "+priority+"; cp "+compiled(t, two, next)+"/"+next+"/*.ko .")
+	for _, s := range []struct {
+		change string
+		do     func()
+		builds int
+		want   []any
+	}{
+		{"nothing", func() {}, 1, nil},
+		{"an older kernel", func() { n.install("6.1.0-0-amd64") }, 1, nil},
+		{"a kernel without headers", func() { n.install(next) }, 1, []any{next, cause.KernelHeadersMissing, 0.0}},
+		{"its headers", func() { n.headers(next) }, 1, []any{next, cause.Code(""), 0.0}},
+		{"a minute", func() {}, 2, []any{next, cause.Code(""), 1.0}},
+		{"another minute", func() {}, 2, []any{next, cause.Code(""), 1.0}},
+		{"a newer kernel without headers", func() { n.install("6.1.0-11-amd64") }, 2, []any{"6.1.0-11-amd64", cause.KernelHeadersMissing, 0.0}},
+	} {
+		s.do()
+		if d := cmp.Diff(s.want, n.step(), cmpopts.EquateEmpty()); d != "" || n.built() != s.builds {
+			t.Errorf("after %s: %d builds, want %d; metric (-want +got):\n%s", s.change, n.built(), s.builds, d)
+		}
+		if n.Ready() != nil {
+			t.Errorf("after %s: %v", s.change, n.Ready())
+		}
+	}
+	if data, err := os.ReadFile(priority); err != nil || strings.TrimSpace(string(data)) != "19" {
+		t.Errorf("the build has the priority %q, %v", data, err)
+	}
+	// The modules go with their kernel.
+	sets, err := (cache.Cache{Dir: n.cfg.Store}).List()
+	assert.NilError(t, err)
+	if i := slices.IndexFunc(sets, func(s cache.Set) bool { return s.Key.Release == next }); i < 0 || sets[i].Prebuilt {
+		t.Errorf("%+v", sets)
+	}
+}
+
+func TestABuildForANewKernelThatFailsIsNotRepeated(t *testing.T) {
+	n := newKernelNode(t, "echo 'nv.c:1: error: no'; exit 1")
+	n.install("6.2.0-1-amd64")
+	n.headers("6.2.0-1-amd64")
+	for range 5 {
+		n.step()
+	}
+	if got := n.step(); n.built() != 2 || !slices.Equal(got, []any{"6.2.0-1-amd64", cause.ModuleBuildFailed, 0.0}) || n.Ready() != nil {
+		t.Errorf("%v, %d builds, %v", got, n.built(), n.Ready())
+	}
+	if !slices.Equal(n.events, []cause.Code{cause.ModuleBuildFailed}) {
+		t.Errorf("events %v", n.events)
+	}
+}
+
+// TestTheDriverOfTheRunningKernelComesFirst changes the driver while modules for a new kernel are built.
+func TestTheDriverOfTheRunningKernelComesFirst(t *testing.T) {
+	begun := filepath.Join(t.TempDir(), "begun")
+	assert.NilError(t, unix.Mkfifo(begun, 0o600))
+	n := newKernelNode(t, "echo > "+begun+"; sleep 600")
+	n.install("6.2.0-1-amd64")
+	n.headers("6.2.0-1-amd64")
+	n.step()
+	var building sync.WaitGroup
+	building.Go(func() { n.step() })
+	_, err := os.ReadFile(begun) // when the build has begun
+	assert.NilError(t, err)
+	n.driver("590.10.02", "echo 'nv.c:1: error: no'; exit 1")
+	if step := n.Settle(t.Context()); step.Kind != loader.Wait || step.Causes[0].Code != cause.ModuleBuildFailed {
+		t.Errorf("%s %v", step, step.Causes)
+	}
+	building.Wait()
+}
