@@ -121,7 +121,7 @@ func TestPlan(t *testing.T) {
 			o.Modules, o.Adapter = map[string]kernel.Loaded{"gdrdrv": {Name: "gdrdrv"}}, true
 			failed := cause.New(cause.ModuleInitFailed, "module nvidia", `its initialization failed (EIO); the kernel's log: "NVRM: GPU 0000:17:00.0: RmInitAdapter failed!; NVRM: None of the NVIDIA devices were initialized."`)
 			o.Failure = &loader.Failure{Driver: o.Desired(loader.Desired{}), Causes: []cause.Cause{failed}}
-			o.Tried = map[string]loader.Attempt{"nvidia_peermem": {Cause: cause.New(cause.RDMAUnavailable, "module nvidia_peermem", "it was built without headers")}}
+			o.Tried = map[string]loader.Attempt{o.Desired(loader.Desired{}).Attempt("nvidia_peermem"): {Cause: cause.New(cause.RDMAUnavailable, "module nvidia_peermem", "it was built without headers")}}
 			return o, f
 		},
 		"a driver of another program": func() (loader.Observation, preflight.Facts) {

@@ -24,7 +24,7 @@ type record struct {
 	Change *Change `json:"change,omitempty"`
 	// Failure is the last step that failed, or nil after a success.
 	Failure *Failure `json:"failure,omitempty"`
-	// Tried has the failed attempts to load optional modules, by module.
+	// Tried has the failed attempts to load optional modules, by Driver.Attempt.
 	Tried map[string]Attempt `json:"tried,omitempty"`
 }
 

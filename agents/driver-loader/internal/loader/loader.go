@@ -254,11 +254,12 @@ func (l *Loader) stop(ctx context.Context, step Step) Step {
 }
 
 func (l *Loader) set(step Step) {
-	if step.optional != "" {
-		step.Kind, step.Modules, step.optional = Done, nil, "" // the driver works
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if step.optional != "" {
+		// The driver of the last step works.
+		step.Kind, step.Driver, step.Modules, step.optional = Done, l.state.Driver, nil, ""
+	}
 	l.state, l.progress = step, ""
 }
 

@@ -63,6 +63,8 @@ func (o Observation) prepare(done Step, d Desired) Step {
 		done.Causes = o.obstacles(next)
 	case !o.Built(next):
 		return Step{Kind: Build, Driver: next, Optional: done.Optional, ahead: true}
+	case o.toBuild(next, d) != "":
+		return Step{Kind: Build, Driver: next, Optional: done.Optional, optional: o.toBuild(next, d)}
 	case !o.Rehearsed.same(next):
 		return Step{Kind: Rehearse, Driver: next, Optional: done.Optional, ahead: true}
 	}

@@ -114,7 +114,7 @@ type Observation struct {
 	Network string
 	// Sources has the sources of optional modules in the store, by module.
 	Sources map[string]optional.Source
-	// Tried has the failed attempts to load optional modules, by module.
+	// Tried has the failed attempts to load optional modules, by Driver.Attempt.
 	Tried map[string]Attempt
 	// Stranger is set if this agent has neither built nor loaded the loaded driver.
 	Stranger bool

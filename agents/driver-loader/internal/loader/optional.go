@@ -42,31 +42,46 @@ func (o Observation) optional(done Step, d Desired) Step {
 		// The driver is not from the store, and stays as it is.
 		return done
 	}
-	next := ""
+	step := done
 	for _, name := range stack.Optional(d.Options) {
 		state := OptionalModule{Module: name}
 		_, state.Loaded = o.Modules[name]
-		tried, failed := o.Tried[name]
-		missing := !state.Loaded && (name != stack.Peermem || o.Adapter)
-		if missing && failed {
+		if tried, failed := o.Tried[done.Driver.Attempt(name)]; failed && !state.Loaded && o.supports(name) {
 			state.Cause = &tried.Cause
 		}
-		if missing && next == "" && !(failed && tried.recent() && tried.Given == o.given(done.Driver, name)) {
-			next = name
+		step.Optional = append(step.Optional, state)
+		// An upgrade has cordoned the node, and does not wait for builds.
+		build := !o.Built(done.Driver) || o.outdated(done.Driver, name)
+		switch {
+		case state.Loaded || step.optional != "" || !o.wanted(done.Driver, name) || build && d.driver != nil:
+		case build:
+			step.Kind, step.optional = Build, name
+		default:
+			step.Kind, step.Modules, step.optional = Load, []string{name}, name
 		}
-		done.Optional = append(done.Optional, state)
 	}
-	if next == "" {
-		return done
-	}
-	step := done
-	step.optional = next
-	if !o.Built(done.Driver) || o.outdated(done.Driver, next) {
-		step.Kind = Build
-		return step
-	}
-	step.Kind, step.Modules = Load, []string{next}
 	return step
+}
+
+// toBuild returns an optional module to build for a driver that is built, before an upgrade to it. It
+// returns "" if all are built.
+func (o Observation) toBuild(d Driver, desired Desired) string {
+	for _, name := range stack.Optional(desired.Options) {
+		if o.wanted(d, name) && o.outdated(d, name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// supports reports whether the node has the hardware for an optional module.
+func (o Observation) supports(name string) bool { return name != stack.Peermem || o.Adapter }
+
+// wanted reports whether to try an optional module of a driver: the node has the hardware for it, and it has
+// not failed in the same circumstances.
+func (o Observation) wanted(d Driver, name string) bool {
+	tried, failed := o.Tried[d.Attempt(name)]
+	return o.supports(name) && !(failed && tried.recent() && tried.Given == o.given(d, name))
 }
 
 // given identifies the circumstances that decide whether an optional module of a driver can be loaded. The
@@ -113,20 +128,27 @@ func (l *Loader) skip(o Observation, s Step, err error) {
 	if cause.Is(err, cause.ModuleBuildFailed) {
 		tried.At = time.Time{}
 	}
-	if err := l.journal.edit(func(r *record) { r.Tried = with(r.Tried, s.optional, tried) }); err != nil {
+	if err := l.journal.edit(func(r *record) { r.Tried = with(r.Tried, s.Driver.Attempt(s.optional), tried) }); err != nil {
 		l.cfg.Log.Warn("cannot record in the journal that an optional module is not loaded, continuing", "module", s.optional, "err", err)
 	}
-	if l.cfg.Skipped != nil && o.Tried[s.optional].Cause != why {
+	if l.cfg.Skipped != nil && o.Tried[s.Driver.Attempt(s.optional)].Cause != why {
 		l.cfg.Skipped(why)
 	}
 }
 
+// Attempt returns the key of the attempts to load an optional module of a driver. The loaded driver and the
+// driver of the next upgrade have separate attempts.
+func (a Driver) Attempt(module string) string { return module + " " + a.ID() }
+
+// maxAttempts is the largest number of attempts in the journal. Attempts of removed drivers are not needed.
+const maxAttempts = 20
+
 // with returns attempts with one more.
-func with(attempts map[string]Attempt, module string, a Attempt) map[string]Attempt {
-	if attempts == nil {
+func with(attempts map[string]Attempt, key string, a Attempt) map[string]Attempt {
+	if attempts == nil || len(attempts) >= maxAttempts {
 		attempts = map[string]Attempt{}
 	}
-	attempts[module] = a
+	attempts[key] = a
 	return attempts
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"outrigger.dev/agents/driver-loader/internal/cache"
+	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/loader/loadertest"
 	"outrigger.dev/agents/driver-loader/internal/optional"
@@ -185,5 +186,54 @@ func TestAnOptionalModuleWithItsOwnSourcesIsBuiltAlone(t *testing.T) {
 				t.Errorf("%s, want %s", step, tc.kind)
 			}
 		})
+	}
+}
+
+func TestOptionalModulesAreBuiltBeforeAnUpgrade(t *testing.T) {
+	o := running()
+	o.Sources = map[string]optional.Source{"gdrdrv": {Module: "gdrdrv", Digest: "0123456789abcdef"}}
+	o.Modules["gdrdrv"] = kernel.Loaded{Name: "gdrdrv"}
+	desired := keep2
+	desired.Options = stack.Options{GDRCopy: true}
+	step := loader.Next(o, desired)
+	if step.Kind != loader.Build || step.Driver.Version != "2" || codes(step)["gdrdrv"] != "loaded" {
+		t.Errorf("%s %v", step, step.Optional)
+	}
+	o.Sets = append(o.Sets, cache.Set{Key: cache.Key{Sources: "d2", Flavour: "open-gdrdrv-0123456789abcdef"}})
+	if step := loader.Next(o, desired); step.Kind != loader.Rehearse {
+		t.Errorf("it is built: %s", step)
+	}
+}
+
+// The module of the loaded driver and the module of the next driver fail. Neither is tried again because of
+// the other one.
+func TestFailuresOfTwoDriversDoNotAlternate(t *testing.T) {
+	n := loadertest.New(t)
+	n.Optional = true
+	loads := 0
+	n.At = func(what string) {
+		if what == "load gdrdrv" {
+			loads++
+		}
+	}
+	n.Break(t, "gdrdrv", "it says why")
+	n.Stock(t, one)
+	options := stack.Options{GDRCopy: true}
+	desired := loader.Desired{Version: one, Options: options}
+	cfg := n.Config("", slog.New(slog.DiscardHandler))
+	cfg.Desired = func() (loader.Desired, error) { return desired, nil }
+	l := loader.New(cfg, loadertest.Machine)
+	l.Settle(t.Context())
+	n.Stock(t, two)
+	n.StockSource(t, "gdrdrv")
+	desired = loader.Desired{Version: two, Options: options, Keep: true}
+	for range 2 {
+		step := l.Settle(t.Context())
+		if step.Kind != loader.Done || step.Driver.Version != one || len(step.Causes) > 0 {
+			t.Fatalf("%s %v", step, step.Causes)
+		}
+	}
+	if loads != 1 {
+		t.Errorf("gdrdrv was tried %d times", loads)
 	}
 }

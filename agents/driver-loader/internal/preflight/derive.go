@@ -198,7 +198,7 @@ func (v *deriver) parts() {
 func (v *deriver) optional(d loader.Desired) {
 	for _, name := range stack.Optional(d.Options) {
 		_, loaded := v.o.Modules[name]
-		tried, failed := v.o.Tried[name]
+		tried, failed := v.o.Tried[v.target.Attempt(name)]
 		why := tried.Cause
 		switch {
 		case loaded:

@@ -112,7 +112,7 @@ func (n Node) count() error {
 	if _, err := os.Stat(n.path("used")); err == nil {
 		uses++
 	}
-	for _, name := range append([]string{"nvidia_uvm", "nvidia_modeset"}, optional()...) {
+	for _, name := range append([]string{"nvidia_uvm", "nvidia_modeset"}, optionalModules()...) {
 		holder := filepath.Join(core, "holders", name)
 		_, err := os.Stat(n.path("sys/module/" + name))
 		if err != nil {

@@ -18,6 +18,7 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/module/moduletest"
+	"outrigger.dev/agents/driver-loader/internal/optional"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/payload/payloadtest"
 	"outrigger.dev/agents/driver-loader/internal/root"
@@ -45,8 +46,8 @@ type Node struct {
 	Optional bool
 }
 
-// optional returns the optional modules.
-func optional() []string { return stack.Optional(stack.All()) }
+// optionalModules returns the optional modules.
+func optionalModules() []string { return stack.Optional(stack.All()) }
 
 // New makes a node without a driver. It needs root, for mounts and device nodes.
 func New(t *testing.T) Node {
@@ -114,7 +115,7 @@ func (n Node) Stock(t *testing.T, version string) payload.Payload {
 	set := cache.Set{Key: request.Key(k.Banner)}
 	dir := t.TempDir()
 	modules := map[string][]string{"nvidia": nil, "nvidia_uvm": {"nvidia"}, "nvidia_modeset": {"nvidia"}}
-	for _, name := range optional() {
+	for _, name := range optionalModules() {
 		if n.Optional {
 			modules[name] = []string{"nvidia"}
 		}
@@ -145,6 +146,16 @@ func (n Node) StockPeermem(t *testing.T, p payload.Payload, param string) {
 	set := cache.Set{Key: request.AloneKey(k.Banner, build.Alone{Module: stack.Peermem}), Modules: []cache.Module{{Name: stack.Peermem, File: file}}, Network: "n1"}
 	if _, err := (cache.Cache{Dir: n.path("store")}).Add(t.Context(), set); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// StockSource puts sources of an optional module into the store. The node has no headers to build them.
+func (n Node) StockSource(t *testing.T, module string) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), module+"-1")
+	payloadtest.Write(t, filepath.Join(dir, "Makefile"), "all:\n", 0o644)
+	if sources, err := optional.Import(t.Context(), n.path("store"), dir); err != nil || len(sources) != 1 {
+		t.Fatal(sources, err)
 	}
 }
 
