@@ -234,3 +234,19 @@ func TestObjectsStayForTheNextBuild(t *testing.T) {
 		})
 	}
 }
+
+func TestFilesOfAnAbandonedBuildAreRemoved(t *testing.T) {
+	r := newTried(t, twoObjects("echo 'gcc: fatal error: Killed signal terminated program cc1'; exit 1"))
+	work := r.Places.Store + "/build/work"
+	r.again()
+	info, err := os.Stat(work)
+	assert.NilError(t, err)
+	for _, age := range []time.Duration{0, 23 * time.Hour, 25 * time.Hour} {
+		r.now = info.ModTime().Add(age)
+		assert.NilError(t, r.RemoveAbandoned())
+		if _, err := os.Stat(work); (err == nil) != (age < 24*time.Hour) {
+			t.Errorf("after %s: %v", age, err)
+		}
+	}
+	assert.NilError(t, r.RemoveAbandoned())
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -52,7 +53,7 @@ func (b *Builder) compile(ctx context.Context, w work, source string) (set cache
 	if err != nil {
 		return cache.Set{}, err
 	}
-	w.dir = filepath.Join(b.Places.Store, "build", "work")
+	w.dir = b.workDir()
 	if err := w.begin(source, inputs); err != nil {
 		return cache.Set{}, errors.Join(staging.Explain(w.dir, err), os.RemoveAll(w.dir))
 	}
@@ -69,6 +70,31 @@ func (b *Builder) compile(ctx context.Context, w work, source string) (set cache
 		set, err = cache.Cache{Dir: b.Places.Store}.Add(ctx, set)
 	}
 	return set, errors.Join(err, os.RemoveAll(w.dir))
+}
+
+func (b *Builder) workDir() string { return filepath.Join(b.Places.Store, "build", "work") }
+
+// abandoned is the time after which the files of an interrupted build are removed.
+const abandoned = 24 * time.Hour
+
+// RemoveAbandoned removes the files of an interrupted build that no process has continued for a day, for
+// example because another driver is desired.
+func (b *Builder) RemoveAbandoned() error {
+	info, err := os.Stat(b.workDir())
+	if errors.Is(err, fs.ErrNotExist) || err == nil && b.now().Sub(info.ModTime()) < abandoned {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	stage, err := staging.New(filepath.Dir(b.workDir()))
+	if cause.Is(err, cause.StoreBusy) {
+		return nil // a build runs
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.RemoveAll(b.workDir()), stage.Close())
 }
 
 func (w work) sources() string { return filepath.Join(w.dir, "modules") }

@@ -1,6 +1,8 @@
 package loader
 
 import (
+	"errors"
+
 	"outrigger.dev/agents/driver-loader/internal/cache"
 	"outrigger.dev/agents/driver-loader/internal/garbage"
 )
@@ -18,6 +20,7 @@ func (l *Loader) collect(o Observation, desired Driver) {
 		}
 	}
 	removed, err := garbage.Collect(l.cfg.Store, needed)
+	err = errors.Join(err, l.cfg.Builder.RemoveAbandoned())
 	if err != nil {
 		l.cfg.Log.Warn("cannot remove unneeded drivers and modules from the store, retrying later", "err", err)
 	}

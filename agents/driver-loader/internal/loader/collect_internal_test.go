@@ -7,6 +7,7 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"outrigger.dev/agents/driver-loader/internal/build"
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/payload/payloadtest"
@@ -21,7 +22,8 @@ func TestTheStoreKeepsWhatTheNodeRunsAndTheDriverBefore(t *testing.T) {
 		assert.NilError(t, err)
 		digests[version] = p.Digest
 	}
-	l := New(Config{Store: store.Dir, Log: slog.New(slog.DiscardHandler)}, "x86_64")
+	builder := &build.Builder{Places: build.Places{Store: store.Dir}}
+	l := New(Config{Store: store.Dir, Builder: builder, Log: slog.New(slog.DiscardHandler)}, "x86_64")
 	for _, test := range []struct {
 		name string
 		o    Observation
