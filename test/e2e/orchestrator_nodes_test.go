@@ -15,15 +15,15 @@ import (
 func eachKindOfNodeHasItsDriver(t *testing.T, helm *stack.Helm) {
 	const nfd = "feature.node.kubernetes.io/"
 	plain := shared.Nodes()[0]
-	label := func(node string, labels ...string) {
-		kubectl(t, append([]string{"label", "node", node, "--overwrite"}, labels...)...)
+	label := func(labels ...string) {
+		kubectl(t, append([]string{"label", "node", plain, "--overwrite"}, labels...)...)
 	}
 	t.Cleanup(func() {
 		kubectlCleanup(t, "label", "node", plain, stack.PCILabel+"-", "nvidia.com/gpu.deploy.operands-",
 			nfd+"kernel-version.full-", nfd+"system-os_release.ID-", nfd+"system-os_release.VERSION_ID-", nfd+"system-os_release.VERSION_ID.major-")
 	})
-	label(plain, "nvidia.com/gpu.deploy.operands=false")
-	label(plain, stack.PCILabel+"=true", nfd+"kernel-version.full=5.14.0-427.el9.x86_64",
+	label("nvidia.com/gpu.deploy.operands=false")
+	label(stack.PCILabel+"=true", nfd+"kernel-version.full=5.14.0-427.el9.x86_64",
 		nfd+"system-os_release.ID=rhel", nfd+"system-os_release.VERSION_ID=9.4", nfd+"system-os_release.VERSION_ID.major=9")
 	if err := helm.Install(t.Context(), stack.Umbrella, map[string]any{"global": map[string]any{"nvidiaDriverRoot": "/"}, "driver": map[string]any{
 		"enabled": true, "repository": "registry.test.outrigger.dev", "version": "580", "usePrecompiled": true,
@@ -46,7 +46,7 @@ func eachKindOfNodeHasItsDriver(t *testing.T, helm *stack.Helm) {
 		}
 	}
 	eventually(t, "each kind of node has a DaemonSet", tags(first, "580-5.14.0-427.el9.x86_64-rhel9"))
-	label(plain, nfd+"kernel-version.full=5.14.0-503.el9.x86_64")
+	label(nfd + "kernel-version.full=5.14.0-503.el9.x86_64")
 	eventually(t, "the new kernel has a DaemonSet, and the old one has none", tags(first, "580-5.14.0-503.el9.x86_64-rhel9"))
 	if err := helm.Install(t.Context(), stack.Umbrella, map[string]any{}); err != nil {
 		t.Fatal(err)
