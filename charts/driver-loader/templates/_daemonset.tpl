@@ -57,10 +57,15 @@
           args: ["--store={{ $.Values.store }}", import-sources, --stay, /]
           resources:
             {{- toYaml $.Values.resources | nindent 12 }}
-          {{- with $.Values.securityContext }}
+          # It writes to a folder of the host that belongs to root.
           securityContext:
-            {{- toYaml . | nindent 12 }}
-          {{- end }}
+            runAsUser: 0
+            allowPrivilegeEscalation: false
+            readOnlyRootFilesystem: true
+            capabilities:
+              drop: [ALL]
+            seLinuxOptions:
+              type: spc_t
           volumeMounts:
             - name: store
               mountPath: {{ $.Values.store }}
