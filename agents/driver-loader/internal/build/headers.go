@@ -29,6 +29,8 @@ type Headers struct {
 	Compiler string
 	// SignatureHash is CONFIG_MODULE_SIG_HASH, the hash algorithm for signatures of modules.
 	SignatureHash string
+	// BTF is set if modules of the kernel have type information, by CONFIG_DEBUG_INFO_BTF_MODULES.
+	BTF bool
 }
 
 // Places lists the folders that can have headers of kernels.
@@ -155,6 +157,7 @@ func headersIn(root, path, release string) (Headers, error) {
 		config, err = readConfig(filepath.Join(dir, "include/config/auto.conf"))
 	}
 	h.Compiler, h.SignatureHash = config["CONFIG_CC_VERSION_TEXT"], config["CONFIG_MODULE_SIG_HASH"]
+	h.BTF = config["CONFIG_DEBUG_INFO_BTF_MODULES"] == "y"
 	return h, err
 }
 
@@ -194,7 +197,8 @@ func readConfig(path string) (map[string]string, error) {
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
 		key, value, _ := strings.Cut(lines.Text(), "=")
-		if key == "CONFIG_CC_VERSION_TEXT" || key == "CONFIG_MODULE_SIG_HASH" {
+		switch key {
+		case "CONFIG_CC_VERSION_TEXT", "CONFIG_MODULE_SIG_HASH", "CONFIG_DEBUG_INFO_BTF_MODULES":
 			config[key] = text.Printable(strings.Trim(value, `"`))
 		}
 	}

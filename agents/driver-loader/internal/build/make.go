@@ -113,7 +113,7 @@ func (m makeRun) plan(ctx context.Context, measure *meter) {
 	defer cancel()
 	arguments := slices.Concat([]string{"--dry-run", "--keep-going"}, m.arguments())
 	_, _ = m.make(limited, arguments, func(output io.Reader) error { return eachLine(output, measure.plan) })
-	measure.planned()
+	measure.planned(m.headers.BTF)
 }
 
 // make runs make, whose output and errors the function read reads to the end.

@@ -96,11 +96,16 @@ func (m *meter) plan(line string) {
 }
 
 // planned ends the dry run. The kernel's makefiles cannot plan the second stage, because it reads the list
-// of modules that the first stage writes: for each module that was linked, it compiles and links a file.
-func (m *meter) planned() {
-	if m.modules > 0 {
-		m.count[compileKernel].total += m.modules
-		m.count[link].total += m.modules + 1 // and MODPOST
+// of modules that the first stage writes. For each module that was linked, it compiles and links a file, and
+// if btf is set, adds type information.
+func (m *meter) planned(btf bool) {
+	if m.modules == 0 {
+		return
+	}
+	m.count[compileKernel].total += m.modules
+	m.count[link].total += m.modules + 1 // and MODPOST
+	if btf {
+		m.count[link].total += m.modules
 	}
 }
 
