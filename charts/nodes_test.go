@@ -48,6 +48,13 @@ func TestEachKindOfNodeHasItsDriver(t *testing.T) {
 		"another nodeSelector": {"{version: '580', nodeSelector: {zone: a}}", kinds[:1], []string{
 			"gpu-operator-driver-loader-ubuntu22-04: 580-ubuntu22.04 system-os_release.ID=ubuntu system-os_release.VERSION_ID=22.04 zone=a",
 		}},
+		"an optional module": {"{version: 580.95.05-ubuntu22.04, gds: {enabled: true, repository: r, version: 2.26.6}, gdrcopy: {enabled: true, repository: r, version: v2.5}}", kinds[:2], []string{
+			"gpu-operator-driver-loader-ubuntu22-04: 580.95.05-ubuntu22.04 r/gdrdrv:v2.5-ubuntu22.04 r/nvidia-fs:2.26.6-ubuntu22.04 system-os_release.ID=ubuntu system-os_release.VERSION_ID=22.04",
+		}},
+		"a precompiled driver with an optional module": {"{version: '580', usePrecompiled: true, gds: {enabled: true, repository: r, version: 2.26.6}}", kinds[:1], []string{
+			"gpu-operator-driver-loader-6-8-0-60-generic-ubuntu22-04: 580-6.8.0-60-generic-ubuntu22.04 kernel-version.full=6.8.0-60-generic" +
+				" r/nvidia-fs:2.26.6-ubuntu22.04 system-os_release.ID=ubuntu system-os_release.VERSION_ID=22.04",
+		}},
 		"no nodes": {"version: 580.95.05", []Node{}, nil},
 		"a distribution of major 9": {"version: '580'", []Node{{ID: "rocky", Version: "9.4", Major: "9"}, {ID: "arch"}}, []string{
 			"gpu-operator-driver-loader-rocky9: 580-rocky9 system-os_release.ID=rocky system-os_release.VERSION_ID.major=9",
@@ -103,7 +110,6 @@ func driverSets(t *testing.T, driver string, nodes []Node) []string {
 		for label, value := range pod.Spec.NodeSelector {
 			selected = append(selected, strings.TrimPrefix(label, nfd)+"="+value)
 		}
-		slices.Sort(selected)
 		for _, v := range container.Env {
 			if v.Name == "DAEMONSET_NAME" && v.Value != o.Metadata.Name {
 				t.Errorf("the agent of %s believes that its DaemonSet is %s", o.Metadata.Name, v.Value)
@@ -114,6 +120,10 @@ func driverSets(t *testing.T, driver string, nodes []Node) []string {
 				t.Errorf("%s does not select its own pods by %s", o.Metadata.Name, label)
 			}
 		}
+		for _, c := range pod.Spec.Containers[1:] {
+			selected = append(selected, c.Image)
+		}
+		slices.Sort(selected)
 		tag := strings.TrimLeft(strings.TrimPrefix(container.Image, "r.example.org/driver"), ":@")
 		lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s: %s %s", o.Metadata.Name, tag, strings.Join(selected, " "))))
 	}
