@@ -1,43 +1,69 @@
-{{- /* "true" if the tag of the driver's image depends on the node: version has no distribution, or usePrecompiled adds
-the kernel. Then each kind of node has its own DaemonSet. */ -}}
+{{- /* The paths of the values that need an image for each kind of node, as a YAML list: versions without a distribution,
+and usePrecompiled, which adds the kernel. */ -}}
+{{- define "driver-loader.byNode" -}}
+{{- $paths := list -}}
+{{- if .Values.usePrecompiled -}}
+{{- $paths = append $paths "usePrecompiled" -}}
+{{- else if include "driver-loader.isBare" .Values.version -}}
+{{- $paths = append $paths "version" -}}
+{{- end -}}
+{{- range $at := list "gds" "gdrcopy" -}}
+{{- $values := index $.Values $at -}}
+{{- if and $values.enabled (include "driver-loader.isBare" $values.version) }}{{ $paths = append $paths (printf "%s.version" $at) }}{{ end -}}
+{{- end -}}
+{{- toYaml $paths -}}
+{{- end -}}
+
+{{- /* "true" if a version has no distribution. */ -}}
+{{- define "driver-loader.isBare" -}}
+{{- if regexMatch `^v?[0-9]+([.][0-9]+)*$` (toString .) }}true{{ end -}}
+{{- end -}}
+
+{{- /* "true" if each kind of node has its own DaemonSet. */ -}}
 {{- define "driver-loader.perNode" -}}
-{{- if or .Values.usePrecompiled (regexMatch `^[0-9]+([.][0-9]+)*$` (toString .Values.version)) }}true{{ end -}}
+{{- if include "driver-loader.byNode" . | fromYamlArray }}true{{ end -}}
 {{- end -}}
 
 {{- /* Rejects versions whose tag cannot be made. .Release.Nodes has the kinds of nodes. Only the orchestrator knows
 them. */ -}}
 {{- define "driver-loader.checkNodes" -}}
 {{- $version := toString (default "" .Values.version) -}}
-{{- $example := .Values.usePrecompiled | ternary "580-6.8.0-60-generic-ubuntu22.04" (printf "%s-ubuntu22.04" $version) -}}
-{{- if and .Values.usePrecompiled (not (regexMatch `^[0-9]+([.][0-9]+)*$` $version)) -}}
+{{- if and .Values.usePrecompiled (not (include "driver-loader.isBare" $version)) -}}
 {{- fail (printf "usePrecompiled: the tag is version, the kernel and the distribution of each node, and version is %q; set version to the branch of the driver, such as 580, or remove usePrecompiled: modules in the image are used anyway" $version) -}}
 {{- end -}}
-{{- if and (include "driver-loader.perNode" .) (not (hasKey .Release "Nodes")) -}}
-{{- fail (printf "%s: only the controller of the orchestrator can add the %sdistribution of each node to the tag; use the chart outrigger with orchestrator.enabled, or set version to the whole tag, such as %s%s"
-  (.Values.usePrecompiled | ternary "usePrecompiled" "version") (.Values.usePrecompiled | ternary "kernel and the " "") $example (.Values.usePrecompiled | ternary ", and remove usePrecompiled" "")) -}}
+{{- if not (hasKey .Release "Nodes") -}}
+{{- range $path := include "driver-loader.byNode" . | fromYamlArray -}}
+{{- if eq $path "usePrecompiled" -}}
+{{- fail "usePrecompiled: only the controller of the orchestrator can add the kernel and the distribution of each node to the tag; use the chart outrigger with orchestrator.enabled, or set version to the whole tag, such as 580-6.8.0-60-generic-ubuntu22.04, and remove usePrecompiled" -}}
+{{- end -}}
+{{- $bare := $.Values -}}
+{{- range splitList "." $path }}{{ $bare = get $bare . }}{{ end -}}
+{{- fail (printf "%s: only the controller of the orchestrator can add the distribution of each node to the tag; use the chart outrigger with orchestrator.enabled, or set %s to the whole tag, such as %s-ubuntu22.04" $path $path (toString $bare)) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 
-{{- /* A kind of node, as YAML: the part of the tag after the version, the labels that select its nodes, and the part of
-the name of its DaemonSet. Empty if a label is missing. Argument: (dict "root" $ "node" an item of .Release.Nodes).
+{{- /* A kind of node, as YAML: the part of the driver's tag after the version, the distribution in other tags, the labels
+that select its nodes, and the part of the name of its DaemonSet. Empty if a label is missing. Argument: (dict "root" $ "node" an item of .Release.Nodes).
 The item {any: true} stands for all kinds: Helm renders the rights of the orchestrator with it. */ -}}
 {{- define "driver-loader.kind" -}}
 {{- $node := .node -}}
 {{- if $node.any -}}
-{{- toYaml (dict "tag" "any" "labels" dict "name" "*") -}}
+{{- toYaml (dict "tag" "any" "os" "any" "labels" dict "name" "*") -}}
 {{- else -}}
 {{- $nfd := "feature.node.kubernetes.io/" -}}
 {{- /* The tags of NVIDIA's images have only the major version of these distributions. */ -}}
 {{- $of := has $node.id (list "rhel" "rocky" "ol") | ternary "major" "version" -}}
-{{- $tag := printf "%s%s" $node.id (get $node $of) -}}
+{{- $os := printf "%s%s" $node.id (get $node $of) -}}
+{{- $tag := $os -}}
 {{- $labels := dict (printf "%ssystem-os_release.ID" $nfd) $node.id
   (printf "%ssystem-os_release.VERSION_ID%s" $nfd (eq $of "major" | ternary ".major" "")) (get $node $of) -}}
 {{- if .root.Values.usePrecompiled -}}
-{{- $tag = printf "%s-%s" $node.kernel $tag -}}
+{{- $tag = printf "%s-%s" $node.kernel $os -}}
 {{- $_ := set $labels (printf "%skernel-version.full" $nfd) $node.kernel -}}
 {{- end -}}
 {{- if not (has "" (values $labels)) -}}
-{{- toYaml (dict "tag" $tag "labels" $labels "name" (regexReplaceAll `[^a-z0-9]+` (lower $tag) "-")) -}}
+{{- toYaml (dict "tag" $tag "os" $os "labels" $labels "name" (regexReplaceAll `[^a-z0-9]+` (lower $tag) "-")) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -67,7 +93,11 @@ and one more. */ -}}
 {{- /* The DaemonSet of a kind of node. Argument: (dict "root" $ "kind" the kind "annotations" … of the DaemonSet). */ -}}
 {{- define "driver-loader.ofKind" -}}
 {{- $values := deepCopy .root.Values -}}
-{{- $_ := set $values "version" (printf "%s-%s" (toString .root.Values.version) .kind.tag) -}}
+{{- if include "driver-loader.isBare" $values.version }}{{ $_ := set $values "version" (printf "%s-%s" (toString $values.version) .kind.tag) }}{{ end -}}
+{{- range $at := list "gds" "gdrcopy" -}}
+{{- $of := index $values $at -}}
+{{- if include "driver-loader.isBare" $of.version }}{{ $_ := set $of "version" (printf "%s-%s" $of.version $.kind.os) }}{{ end -}}
+{{- end -}}
 {{- $_ := set $values "nodeSelector" (merge (deepCopy .kind.labels) (default dict .root.Values.nodeSelector)) -}}
 {{- include "driver-loader.daemonset" (dict "Values" $values "Release" .root.Release "Chart" .root.Chart "Capabilities" .root.Capabilities
   "kind" .kind.name "annotations" .annotations) -}}
