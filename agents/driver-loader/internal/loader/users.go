@@ -16,10 +16,23 @@ import (
 // devices, except the daemons of the driver, which are stopped, and agents. An agent has the file of the
 // lease on NVML open, and closes the driver when NVML is claimed.
 func (l *Loader) users(ctx context.Context) ([]holders.Holder, error) {
-	found, err := l.Holders(ctx)
-	lease, leaseErr := statx(filepath.Join(l.cfg.Contract.Root, "leases/nvml"))
-	return slices.DeleteFunc(found, func(h holders.Holder) bool {
-		return daemons.Known(h.Command) || leaseErr == nil && l.shares(h.PID, lease)
+	return usersOf(func() ([]holders.Holder, error) { return l.Holders(ctx) }, func(h holders.Holder) bool {
+		lease, err := statx(filepath.Join(l.cfg.Contract.Root, "leases/nvml"))
+		return daemons.Known(h.Command) || err == nil && l.shares(h.PID, lease)
+	})
+}
+
+// usersOf returns the holders that do not release the driver. An agent closes the driver before the lease,
+// and can close both after it was found. Therefore, a user is found twice.
+func usersOf(find func() ([]holders.Holder, error), releases func(holders.Holder) bool) ([]holders.Holder, error) {
+	found, err := find()
+	found = slices.DeleteFunc(found, releases)
+	if len(found) == 0 {
+		return nil, err
+	}
+	again, err := find()
+	return slices.DeleteFunc(again, func(h holders.Holder) bool {
+		return releases(h) || !slices.ContainsFunc(found, func(f holders.Holder) bool { return f.PID == h.PID })
 	}), err
 }
 
