@@ -7,7 +7,8 @@
 # A token stolen from one node must not cordon other nodes, nor change more on its own node than
 # an upgrade does. It must not permit an upgrade.
 {{ include "outrigger.nodePolicy" (dict "root" $ "name" $name "labels" $labels "account" $account "manager" "driver-loader"
-  "own" (include "outrigger.pausedLabels" (dict "root" $ "own" "nvidia.com/gpu-driver-upgrade-state")) "annotations" (include "driver-loader.annotations" . | fromYamlArray) "cordon" true) }}
+  "own" (include "outrigger.pausedLabels" (dict "root" $ "own" "nvidia.com/gpu-driver-upgrade-state")) "annotations" (include "driver-loader.annotations" . | fromYamlArray) "cordon" true
+  "condition" "GPUOptionalModulesLoaded") }}
 ---
 {{ include "outrigger.policyBinding" (dict "name" $name "labels" $labels) }}
 ---

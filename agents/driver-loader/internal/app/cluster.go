@@ -15,6 +15,7 @@ import (
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/kube"
+	"outrigger.dev/pkg/nodestate"
 )
 
 func (s *settings) clusterFlags() []cli.Flag {
@@ -98,7 +99,8 @@ func (s *settings) upgrader(l *loader.Loader, log *slog.Logger) (*upgrades, erro
 		},
 		Offered:   plugin.awaitReady,
 		DaemonSet: s.cluster.Namespace + "/" + s.cluster.DaemonSet, Journal: s.journal(), PauseLabel: s.pauseLabel,
-		Board: kube.Object{API: "v1", Resource: "configmaps", Namespace: s.cluster.Namespace, Name: upgrade.BoardName},
+		Optional: func() (*nodestate.Condition, bool) { return optionalCondition(l.State()) },
+		Board:    kube.Object{API: "v1", Resource: "configmaps", Namespace: s.cluster.Namespace, Name: upgrade.BoardName},
 	})
 	return u, nil
 }

@@ -481,3 +481,44 @@ func TestANodeAtRestCorrectsALabelThatGotAGrant(t *testing.T) {
 		t.Errorf("with a grant: %v, %v, %v", wrote, err, api.Node().Labels)
 	}
 }
+
+// The condition for optional modules is on the Node while it is known to be wanted, and stays while it is not known.
+func TestTheConditionFollowsTheOptionalModules(t *testing.T) {
+	api := apitest.New(t, nil)
+	client := apitest.Client(t, api.Config, api.Name, "driver-loader")
+	failed := &nodestate.Condition{Type: OptionalCondition, Status: "False", Reason: "RDMAUnavailable", Message: "no headers"}
+	loaded := &nodestate.Condition{Type: OptionalCondition, Status: "True", Reason: "Loaded", Message: "nvidia_peermem"}
+	var wanted *nodestate.Condition
+	known := true
+	u := &Upgrade{cfg: Config{Client: client, DaemonSet: "a/b", Optional: func() (*nodestate.Condition, bool) { return wanted, known }}}
+	u.node = nodestate.New(client, nodestate.Config{Log: slog.New(slog.DiscardHandler)})
+	for i, step := range []struct {
+		wanted *nodestate.Condition
+		known  bool
+		want   string
+	}{
+		{nil, true, ""},
+		{failed, true, "False RDMAUnavailable no headers"},
+		{nil, false, "False RDMAUnavailable no headers"},
+		{loaded, true, "True Loaded nvidia_peermem"},
+		{nil, true, ""},
+		{nil, true, ""},
+	} {
+		wanted, known = step.wanted, step.known
+		n, err := u.node.Read(t.Context())
+		assert.NilError(t, err)
+		_, _, err = u.publish(t.Context(), n)
+		assert.NilError(t, err)
+		n, err = u.node.Read(t.Context())
+		assert.NilError(t, err)
+		got := ""
+		for _, c := range n.Conditions {
+			if c.Type == OptionalCondition {
+				got = fmt.Sprint(c.Status, " ", c.Reason, " ", c.Message)
+			}
+		}
+		if got != step.want {
+			t.Errorf("step %d: the condition is %q, want %q", i+1, got, step.want)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect" // DeepEqual: the values have slices, maps or pointers
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -67,12 +68,34 @@ func publishedFields(j Journal, daemonSet string) nodestate.Desired {
 	return nodestate.Desired{Labels: labels, Annotations: annotations}
 }
 
+// OptionalCondition is the type of the Node's condition for the optional modules of the driver.
+const OptionalCondition = "GPUOptionalModulesLoaded"
+
+// optional returns the condition to publish, or nil. It removes a condition that the Node must not have.
+func (u *Upgrade) optional(ctx context.Context, n nodestate.Node) (*nodestate.Condition, error) {
+	if u.cfg.Optional == nil {
+		return nil, nil //nolint:nilnil // no condition
+	}
+	c, known := u.cfg.Optional()
+	published := slices.ContainsFunc(n.Conditions, func(c nodestate.Condition) bool { return c.Type == OptionalCondition })
+	if c != nil || !known || !published {
+		return c, nil
+	}
+	if err := u.node.Withdraw(ctx, nodestate.Published{Condition: true}); err != nil {
+		return nil, fmt.Errorf("remove the condition %s: %w", OptionalCondition, err)
+	}
+	return nil, nil //nolint:nilnil // no condition
+}
+
 // publish publishes the state. It reports whether it has changed the Node, and after which time it
 // must be called again; 0 for never. At rest, it writes only once, so that other tools can change
 // the labels. A change by another tool can cause a grant for a Node at rest. publish then writes
 // again, because the grant would otherwise count forever.
 func (u *Upgrade) publish(ctx context.Context, n nodestate.Node) (wrote bool, again time.Duration, err error) {
 	d := publishedFields(u.journal, u.cfg.DaemonSet)
+	if d.Condition, err = u.optional(ctx, n); err != nil {
+		return false, 0, err
+	}
 	if u.journal.State.resting() && u.shown != nil && reflect.DeepEqual(*u.shown, d) && n.Annotations[GrantAnnotation] == "" {
 		return false, 0, nil
 	}

@@ -59,6 +59,9 @@ type Config struct {
 	Board     kube.Object
 	// PauseLabel is another label of DaemonSets that hold the driver (nodestate.Pause).
 	PauseLabel string
+	// Optional returns the condition OptionalCondition of the Node, or nil if the Node has none. If known is
+	// false, the condition does not change. Optional may be nil. The Client also needs patch on nodes/status.
+	Optional func() (c *nodestate.Condition, known bool)
 	// Journal is the path of the journal.
 	Journal string
 	Log     *slog.Logger
@@ -137,7 +140,7 @@ func (u *Upgrade) Run(ctx context.Context) error {
 // Withdraw removes the published state, the cordon and the pause. Call it after Run, if the agent does not
 // return to the node.
 func (u *Upgrade) Withdraw(ctx context.Context) error {
-	return u.node.Withdraw(ctx, nodestate.Published{Metadata: true, Cordon: true, Pause: true})
+	return u.node.Withdraw(ctx, nodestate.Published{Metadata: true, Condition: u.cfg.Optional != nil, Cordon: true, Pause: true})
 }
 
 // step performs one action.

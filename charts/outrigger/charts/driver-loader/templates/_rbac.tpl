@@ -13,6 +13,10 @@ rules:
   - apiGroups: [""]
     resources: [nodes]
     verbs: [get, list, watch, patch]
+  # For the condition GPUOptionalModulesLoaded.
+  - apiGroups: [""]
+    resources: [nodes/status]
+    verbs: [patch]
   - apiGroups: [""]
     resources: [pods]
     verbs: [list]
