@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,8 @@ type list struct {
 	api       *cluster.API
 	// changed has a signal when the list is to be read again.
 	changed chan struct{}
+	// last is the content that was read last, or nil.
+	last []byte
 }
 
 // openList returns the list that the flags select, and reads it into the options.
@@ -55,16 +58,26 @@ func (s *settings) openList(ctx context.Context, log *slog.Logger) (l list, err 
 			return l, err
 		}
 	}
-	s.options.Metrics, err = l.read(ctx)
+	s.options.Metrics, _, err = l.read(ctx)
 	return l, err
 }
 
-// read reads the list. It logs metrics that cannot be served, and leaves them out.
-func (l list) read(ctx context.Context) ([]counters.Metric, error) {
+// read reads the list. If the list is equal to the list that was read last, changed is false, and there are no metrics.
+func (l *list) read(ctx context.Context) (metrics []counters.Metric, changed bool, err error) {
 	data, place, err := l.load(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("flag --collectors: %w: set it to a file with a list of metrics", err)
+		return nil, false, fmt.Errorf("flag --collectors: %w: set it to a file with a list of metrics", err)
 	}
+	if l.last != nil && bytes.Equal(data, l.last) {
+		return nil, false, nil
+	}
+	l.last = append([]byte{}, data...)
+	metrics, err = l.parse(data, place)
+	return metrics, true, err
+}
+
+// parse returns the metrics of a list. It logs metrics that cannot be served, and leaves them out.
+func (l *list) parse(data []byte, place string) ([]counters.Metric, error) {
 	metrics, problems, err := counters.Parse(data)
 	if err != nil {
 		return nil, fmt.Errorf("read the list of metrics %s: %w", place, err)
@@ -79,7 +92,7 @@ func (l list) read(ctx context.Context) ([]counters.Metric, error) {
 }
 
 // load returns the content of the list, and where it was found.
-func (l list) load(ctx context.Context) (data []byte, place string, err error) {
+func (l *list) load(ctx context.Context) (data []byte, place string, err error) {
 	if l.api != nil {
 		text, err := l.readConfigMap(ctx)
 		if err == nil {
@@ -94,7 +107,7 @@ func (l list) load(ctx context.Context) (data []byte, place string, err error) {
 	return data, l.path, err
 }
 
-func (l list) readConfigMap(ctx context.Context) (string, error) {
+func (l *list) readConfigMap(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, configMapLimit)
 	defer cancel()
 	var object struct {
@@ -111,34 +124,25 @@ func (l list) readConfigMap(ctx context.Context) (string, error) {
 }
 
 // reload makes follow read the list again. It does not block.
-func (l list) reload() { pace.Signal(l.changed) }
+func (l *list) reload() { pace.Signal(l.changed) }
 
-// follow calls configure with the list after each change of its file and after each reload, until
-// ctx ends. If the new list is invalid, the previous one stays in use.
-func (l list) follow(ctx context.Context, configure func([]counters.Metric)) error {
+// follow calls configure with the list after each change since it was read, until ctx ends. It reads the list when its
+// file changes, and after each reload. If the new list is invalid, the previous one stays in use.
+func (l *list) follow(ctx context.Context, configure func([]counters.Metric)) error {
 	var watching sync.WaitGroup
 	defer watching.Wait()
-	watching.Go(func() {
-		first := true
-		hostfs.Watch(ctx, l.log, func() {
-			// The first call is for the list that openList has read.
-			if !first {
-				l.reload()
-			}
-			first = false
-		}, l.path)
-	})
+	watching.Go(func() { hostfs.Watch(ctx, l.log, l.reload, l.path) })
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-l.changed:
 		}
-		metrics, err := l.read(ctx)
+		metrics, changed, err := l.read(ctx)
 		if err != nil {
 			l.log.Error("new list of metrics rejected, keeping the previous one", "err", err)
-			continue
+		} else if changed {
+			configure(metrics)
 		}
-		configure(metrics)
 	}
 }
