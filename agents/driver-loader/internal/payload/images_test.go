@@ -89,6 +89,9 @@ func TestPrecompiledModulesOfUbuntu(t *testing.T) {
 			t.Errorf("%s: %q, %v", flavour, got, err)
 		}
 	}
+	if _, err := os.Stat(filepath.Join(p.Precompiled[release][payload.Proprietary], payload.PartsName, payload.LinkName)); err != nil {
+		t.Errorf("the parts are of another driver: %v", err)
+	}
 	if len(p.Flavours("6.8.0-61-generic")) > 0 {
 		t.Errorf("modules for another kernel: %v", p.Precompiled)
 	}
@@ -115,15 +118,34 @@ func TestOneOfSeveralDriversInAnImage(t *testing.T) {
 	}
 }
 
-// TestARenamedArchiveKeepsItsVersion takes the suffix from the archive, if its name does not have it.
+// TestARenamedArchiveKeepsItsVersion takes the suffix from the archive, if its name does not have it. Only the suffix of
+// drivers for virtual GPUs is a part of the version.
 func TestARenamedArchiveKeepsItsVersion(t *testing.T) {
-	archive, err := os.ReadFile(payloadtest.Driver{Version: version, Suffix: "-grid"}.Archive(t, "gzip"))
-	assert.NilError(t, err)
-	path := filepath.Join(t.TempDir(), "driver.run")
-	payloadtest.Write(t, path, string(archive), 0o755)
-	if p, err := newStore(t).Import(t.Context(), path); err != nil || p.Version != version+"-grid" {
-		t.Errorf("%+v, %v", p, err)
+	for suffix, want := range map[string]string{"-grid": version + "-grid", "-no-compat32": version} {
+		archive, err := os.ReadFile(payloadtest.Driver{Version: version, Suffix: suffix}.Archive(t, "gzip"))
+		assert.NilError(t, err)
+		path := filepath.Join(t.TempDir(), "driver.run")
+		payloadtest.Write(t, path, string(archive), 0o755)
+		if p, err := newStore(t).Import(t.Context(), path); err != nil || p.Version != want {
+			t.Errorf("%s: %+v, %v", suffix, p, err)
+		}
 	}
+}
+
+// TestTwoFoldersWithSources imports the sources of the first folder, and gives the same digest each time.
+func TestTwoFoldersWithSources(t *testing.T) {
+	image := payloadtest.Driver{Version: version}.Debian(t)
+	payloadtest.Write(t, filepath.Join(image, "usr/src/nvidia-srv-"+version, "nvidia/nv.c"), "MODULE_LICENSE(\"NVIDIA\"); // of another package\n", 0o644)
+	digests := map[string]bool{}
+	for range 8 {
+		p, err := newStore(t).Import(t.Context(), image)
+		assert.NilError(t, err)
+		digests[p.Digest] = true
+		data, err := os.ReadFile(filepath.Join(p.Sources[payload.Proprietary], "nvidia/nv.c"))
+		assert.NilError(t, err)
+		assert.Assert(t, !strings.Contains(string(data), "another package"))
+	}
+	assert.Equal(t, len(digests), 1)
 }
 
 // TestTheDriverForTheHostOfAVirtualGPU runs a stand-in for vgpu-util.

@@ -3,6 +3,7 @@ package payload
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -20,8 +21,11 @@ const License = "NVIDIA"
 const core = "nvidia"
 
 // PartsName is the name of a folder with the parts of modules, in Ubuntu's packages of proprietary modules: objects, the
-// script BUILD that links them, digests of the modules, and their signatures.
+// script LinkName that links them, digests of the modules, and their signatures.
 const PartsName = "bits"
+
+// LinkName is the name of the script in the folder PartsName that links the modules.
+const LinkName = "BUILD"
 
 // FlavourOf returns the flavour that a module shows. Only the module nvidia shows it.
 func FlavourOf(m *module.Module) (Flavour, bool) {
@@ -144,11 +148,13 @@ func (f filler) flavourIn(dir, version string) (flavour Flavour, found bool, err
 			return flavour, true, nil
 		}
 	}
-	// Only proprietary modules are distributed in parts.
-	if isDir(filepath.Join(f.root.Name(), dir, PartsName)) {
+	// Only proprietary modules are distributed in parts. A package with signatures for several drivers also has folders
+	// for drivers that are not in the image.
+	parts := filepath.Join(f.root.Name(), dir, PartsName)
+	if _, err := os.Lstat(filepath.Join(parts, LinkName)); err == nil {
 		return Proprietary, true, nil
 	}
-	return "", false, nil
+	return "", isDir(parts), nil
 }
 
 // locateModules sets Precompiled.

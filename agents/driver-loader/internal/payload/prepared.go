@@ -3,10 +3,12 @@ package payload
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"outrigger.dev/pkg/hostfs"
@@ -21,7 +23,10 @@ func (f filler) fromRoot() (record, error) {
 	defer from.Close() //nolint:errcheck // the folder was only read
 	moved := map[string]string{}
 	for _, dir := range sourceFolders(from, f.src.version) {
-		moved[dir] = path.Join(sourceName, string(flavourOf(filepath.Join(f.src.path, dir))))
+		to := path.Join(sourceName, string(flavourOf(filepath.Join(f.src.path, dir))))
+		if !slices.Contains(slices.Collect(maps.Values(moved)), to) { // the first folder of each flavour
+			moved[dir] = to
+		}
 	}
 	mounted, err := mountPoints()
 	if err != nil {
@@ -41,8 +46,8 @@ func (f filler) fromRoot() (record, error) {
 		return record{}, err
 	}
 	moved[optFirmware] = f.firmwareFolder()
-	for dir, to := range moved {
-		if err := f.tree(from, dir, to, nil); err != nil {
+	for _, dir := range slices.Sorted(maps.Keys(moved)) {
+		if err := f.tree(from, dir, moved[dir], nil); err != nil {
 			return record{}, err
 		}
 	}

@@ -20,10 +20,15 @@ func distribution() *regexp.Regexp {
 
 // nameVersion returns the version in the name of NVIDIA's archive, or of the folder with its content, or "".
 func nameVersion(name string) string {
-	if found := distribution().FindStringSubmatch(path.Base(name)); found != nil && validVersion(found[1]) {
+	found := distribution().FindStringSubmatch(path.Base(name))
+	switch {
+	case found == nil || !validVersion(found[1]):
+		return ""
+	case strings.HasPrefix(found[2], "-grid"):
 		return found[1] + found[2]
 	}
-	return ""
+	// Other suffixes name another content of the same driver, such as -no-compat32.
+	return found[1]
 }
 
 // identity returns the version of a driver: the version in its manifest, and the suffix of the first name that has

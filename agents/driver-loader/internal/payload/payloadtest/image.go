@@ -74,6 +74,7 @@ func (d Driver) Ubuntu(t testing.TB, release string) string {
 	}
 	objects["lib/modules/"+release+"/kernel/nvidia-580srv/bits/BUILD"] = script
 	bits["lib/modules/"+release+"/kernel/nvidia-580srv/bits/SHA256SUMS"] = ""
+	bits["lib/modules/"+release+"/kernel/nvidia-535srv/bits/nvidia.ko.sig"] = "of another driver"
 	for name, content := range map[string]map[string]string{
 		"libnvidia-compute-580-server_" + d.Version + "-0ubuntu1_amd64": libraries,
 		"libnvidia-compute-580-server_" + d.Version + "-0ubuntu1_i386":  {"usr/lib/i386-linux-gnu/libcuda.so." + d.Version: "32 bits"},
