@@ -48,6 +48,9 @@ func TestEachKindOfNodeHasItsDriver(t *testing.T) {
 		"another nodeSelector": {"{version: '580', nodeSelector: {zone: a}}", kinds[:1], []string{
 			"gpu-operator-driver-loader-ubuntu22-04: 580-ubuntu22.04 system-os_release.ID=ubuntu system-os_release.VERSION_ID=22.04 zone=a",
 		}},
+		"a nodeSelector of one distribution": {"{version: '580', nodeSelector: {" + nfd + "system-os_release.ID: ubuntu}}", kinds, []string{
+			"gpu-operator-driver-loader-ubuntu22-04: 580-ubuntu22.04 system-os_release.ID=ubuntu system-os_release.VERSION_ID=22.04",
+		}},
 		"an optional module": {"{version: 580.95.05-ubuntu22.04, gds: {enabled: true, repository: r, version: 2.26.6}, gdrcopy: {enabled: true, repository: r, version: v2.5}}", kinds[:2], []string{
 			"gpu-operator-driver-loader-ubuntu22-04: 580.95.05-ubuntu22.04 r/gdrdrv:v2.5-ubuntu22.04 r/nvidia-fs:2.26.6-ubuntu22.04 system-os_release.ID=ubuntu system-os_release.VERSION_ID=22.04",
 		}},

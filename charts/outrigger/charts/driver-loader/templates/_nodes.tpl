@@ -44,8 +44,8 @@ them. */ -}}
 {{- end -}}
 
 {{- /* A kind of node, as YAML: the part of the driver's tag after the version, the distribution in other tags, the labels
-that select its nodes, and the part of the name of its DaemonSet. Empty if a label is missing. Argument: (dict "root" $ "node" an item of .Release.Nodes).
-The item {any: true} stands for all kinds: Helm renders the rights of the orchestrator with it. */ -}}
+that select its nodes, and the part of the name of its DaemonSet. Empty if a label is missing, or if the values select other
+nodes. Argument: (dict "root" $ "node" an item of .Release.Nodes). The item {any: true} stands for all kinds: Helm renders the rights of the orchestrator with it. */ -}}
 {{- define "driver-loader.kind" -}}
 {{- $node := .node -}}
 {{- if $node.any -}}
@@ -62,7 +62,9 @@ The item {any: true} stands for all kinds: Helm renders the rights of the orches
 {{- $tag = printf "%s-%s" $node.kernel $os -}}
 {{- $_ := set $labels (printf "%skernel-version.full" $nfd) $node.kernel -}}
 {{- end -}}
-{{- if not (has "" (values $labels)) -}}
+{{- $other := false -}}
+{{- range $label, $value := default dict .root.Values.nodeSelector }}{{ if ne (toString $value) (get $labels $label | default (toString $value)) }}{{ $other = true }}{{ end }}{{ end -}}
+{{- if not (or $other (has "" (values $labels))) -}}
 {{- toYaml (dict "tag" $tag "os" $os "labels" $labels "name" (regexReplaceAll `[^a-z0-9]+` (lower $tag) "-")) -}}
 {{- end -}}
 {{- end -}}
