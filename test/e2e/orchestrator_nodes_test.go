@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"outrigger.dev/test/e2e/stack"
 )
@@ -47,7 +48,9 @@ func eachKindOfNodeHasItsDriver(t *testing.T, helm *stack.Helm) {
 	}
 	eventually(t, "each kind of node has a DaemonSet", tags(first, "580-5.14.0-427.el9.x86_64-rhel9"))
 	label(nfd + "kernel-version.full=5.14.0-503.el9.x86_64")
+	began := time.Now()
 	eventually(t, "the new kernel has a DaemonSet, and the old one has none", tags(first, "580-5.14.0-503.el9.x86_64-rhel9"))
+	t.Logf("the new kernel had a DaemonSet after %.1f s", time.Since(began).Seconds())
 	if err := helm.Install(t.Context(), stack.Umbrella, map[string]any{}); err != nil {
 		t.Fatal(err)
 	}
