@@ -71,6 +71,33 @@ func TestEachKindOfNodeHasItsDriver(t *testing.T) {
 	}
 }
 
+// TestOptionalModulesOfNVIDIAsChart sets the keys of NVIDIA's chart for nvidia_fs and gdrdrv.
+func TestOptionalModulesOfNVIDIAsChart(t *testing.T) {
+	for values, want := range map[string][]string{
+		"{driver: {enabled: true, repository: r.example.org, version: 580.95.05-ubuntu22.04}, gds: {enabled: true, repository: theirs, version: 2-ubuntu22.04}, gdrcopy: {enabled: false, version: 3-ubuntu22.04}}": {
+			"GDS_ENABLED=true", "GDRCOPY_ENABLED=false", "theirs/nvidia-fs:2-ubuntu22.04",
+		},
+		"{driver: {enabled: true, repository: r.example.org, version: 580.95.05-ubuntu22.04, gdrcopy: {enabled: true, repository: ours, version: 1-ubuntu22.04}}, gdrcopy: {enabled: true, repository: theirs, image: x, version: 3-ubuntu22.04}}": {
+			"GDS_ENABLED=false", "GDRCOPY_ENABLED=true", "ours/gdrdrv:1-ubuntu22.04",
+		},
+	} {
+		stages, err := Stages(installed(valuesFrom(t, values)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := slices.IndexFunc(stages, func(s Stage) bool { return s.Name == "driver-loader" })
+		manifest := regexp.MustCompile(`- name: ([A-Z_]+)\n +value: "?([^"\n]*)"?`).ReplaceAllString(stages[at].Manifest, "$1=$2")
+		for _, part := range want {
+			if !strings.Contains(manifest, part) {
+				t.Errorf("%s: the DaemonSet does not have %s", values, part)
+			}
+		}
+		if strings.Contains(manifest, "theirs/x") {
+			t.Errorf("%s: driver.gdrcopy does not take precedence", values)
+		}
+	}
+}
+
 // driverSets returns a line for each DaemonSet of the driver loader.
 func driverSets(t *testing.T, driver string, nodes []Node) []string {
 	t.Helper()

@@ -48,6 +48,7 @@ defaults. Argument: the same dict. */ -}}
 {{- include "outrigger.share" (dict "root" .root "into" $values.global) -}}
 {{- if eq .name "validator" }}{{ $values = mergeOverwrite (get (default dict .root.Values.operator) "validator" | default dict | deepCopy) $values }}{{ end -}}
 {{- with (default dict .root.Values.daemonsets).nodeSelector }}{{ if $enabled }}{{ $_ := set $values "nodeSelector" (merge (default dict $values.nodeSelector | deepCopy) .) }}{{ end }}{{ end -}}
+{{- if eq .name "driver-loader" }}{{ include "outrigger.optionalModules" (dict "from" .root.Values "into" $values) }}{{ end -}}
 {{- if and $enabled (eq .name "dra-plugin") }}{{ $values = mergeOverwrite $values (include "outrigger.draDriver" .root | fromYaml) }}{{ end -}}
 {{- if or (not $enabled) (and (eq .name "device-plugin") (eq "devicePlugin.config" (toString $values.global.config.in))) }}{{ $_ := set $values "config" dict }}{{ end -}}
 {{- if not $enabled }}{{ $_ := set $values.global "config" dict }}{{ end -}}
@@ -58,6 +59,17 @@ defaults. Argument: the same dict. */ -}}
 {{- $release := $sub.Release -}}
 {{- if .root.Values.orchestrator.enabled }}{{ $release = merge (dict "Nodes" (list (dict "any" true))) $release }}{{ end -}}
 {{- include (printf "%s.objects" .name) (dict "Chart" $chart "Release" $release "Capabilities" $sub.Capabilities "Values" $values) -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Sets the values of the driver loader that have separate keys in NVIDIA's chart, if they are enabled there only.
+Argument: (dict "from" the values of this chart "into" the values of the driver loader). */ -}}
+{{- define "outrigger.optionalModules" -}}
+{{- range $key := list "gds" "gdrcopy" -}}
+{{- $theirs := pick (get $.from $key | default dict) "enabled" "repository" "image" "version" -}}
+{{- if and $theirs.enabled (not (get $.into $key).enabled) -}}
+{{- range $name, $value := $theirs }}{{ if $value }}{{ $_ := set (get $.into $key) $name $value }}{{ end }}{{ end -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 

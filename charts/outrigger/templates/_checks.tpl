@@ -10,6 +10,11 @@ present, under the same key or under the name in the third column, takes precede
 {{- $wrong = append $wrong (printf "%s: %s" (first .) (index . 1)) -}}
 {{- end -}}
 {{- end -}}
+{{- range $key := list "gds" "gdrcopy" -}}
+{{- if and (dig "enabled" false (get $.Values $key | default dict)) (not (include "outrigger.enabled" (dict "root" $ "key" "driver"))) -}}
+{{- $wrong = append $wrong (printf "%s.enabled: only the driver loader loads this module; set driver.enabled to true, or this key to false" $key) -}}
+{{- end -}}
+{{- end -}}
 {{- if and .Values.pools (not .Values.orchestrator.enabled) -}}
 {{- $wrong = append $wrong "pools: Helm gives all nodes the same values; set orchestrator.enabled to true, or remove the pools" -}}
 {{- end -}}
@@ -49,8 +54,6 @@ values rely on it, as a YAML list. */ -}}
 {{- define "outrigger.unsupported" -}}
 - [dcgm.enabled, "this release has no DCGM, and dcgmExporter needs none; set it to false"]
 - [nodeStatusExporter.enabled, "the agents serve /metrics themselves; set it to false"]
-- [gds.enabled, "the driver loader builds and loads nvidia-fs; set it to false, and set driver.gds, with the same keys. devicePlugin.gdsEnabled gives it to pods"]
-- [gdrcopy.enabled, "the driver loader builds and loads gdrdrv; set it to false, and set driver.gdrcopy, with the same keys. devicePlugin.gdrcopyEnabled gives it to pods"]
 - [vgpuManager.enabled, "GPUs for virtual machines are not supported; set it to false"]
 - [sandboxWorkloads.enabled, "GPUs for virtual machines are not supported; set it to false"]
 - [kataManager.enabled, "GPUs for virtual machines are not supported; set it to false"]

@@ -22,8 +22,6 @@
 - [driver.startupProbe, "the agent has its own probes; remove it"]
 - [driver.useHostMounts, "the agent always uses the driver of a host that has one; remove it"]
 - [fabricManager, "the driver loader starts the fabric manager of the driver's image where a node needs it; remove it"]
-- [gdrcopy, "the driver loader builds and loads gdrdrv; use driver.gdrcopy, with the same keys"]
-- [gds, "the driver loader builds and loads nvidia-fs; use driver.gds, with the same keys"]
 - [gfd.allowDefaultNamespace, "every namespace is allowed; remove it"]
 - [gfd.cdi, "only the chart device-plugin uses it; set it there"]
 - [gfd.compatWithCPUManager, "only the chart device-plugin uses it; set it there"]
