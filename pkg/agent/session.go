@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -198,8 +199,8 @@ func reload(ctx context.Context, hup <-chan os.Signal, a *Agent, log *slog.Logge
 	}
 }
 
-// report prints the error in one line and returns the exit code. The error of a command that a signal has
-// ended is "cancelled".
+// report prints the error in one line and returns the exit code. If a signal has ended a command, the line says
+// "cancelled".
 func (s *session) report(ctx context.Context, err error) int {
 	if err == nil {
 		return 0
@@ -209,7 +210,7 @@ func (s *session) report(ctx context.Context, err error) int {
 	s.mu.Unlock()
 	line := text.OneLine(err)
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		line = "cancelled"
+		line = strings.ReplaceAll(line, context.Canceled.Error(), "cancelled")
 	}
 	code := cmdline.Code(err, cmp.Or(s.app.UsageCode, 2))
 	if log == nil {

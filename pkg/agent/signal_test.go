@@ -68,7 +68,7 @@ func TestASignalCancelsACommand(t *testing.T) {
 	}
 	var stdout, stderr bytes.Buffer
 	code := agent.Exec(ctx, app, []string{"test-agent", "build"}, &stdout, &stderr)
-	if code != 1 || stdout.String() != "" || stderr.String() != "test-agent: cancelled\n" {
+	if code != 1 || stdout.String() != "" || stderr.String() != "test-agent: build modules: cancelled\n" {
 		t.Errorf("exit code %d, %q, %q", code, stdout.String(), stderr.String())
 	}
 }
