@@ -29,8 +29,12 @@ type Attempt struct {
 	Cause cause.Cause `json:"cause"`
 }
 
-// recent reports whether it is too early to try again without a change.
-func (a Attempt) recent() bool { return a.At.IsZero() || time.Since(a.At) < attemptInterval }
+// recent reports whether it is too early to try again without a change. An attempt in the future is not recent:
+// the clock was ahead when the journal recorded it.
+func (a Attempt) recent() bool {
+	age := time.Since(a.At)
+	return a.At.IsZero() || age >= 0 && age < attemptInterval
+}
 
 // attemptInterval is the time between attempts to load an optional module without a change of the node.
 const attemptInterval = 10 * time.Minute
