@@ -48,10 +48,11 @@ func (d Driver) Show(from string) error {
 	if err := d.visible(); err != nil {
 		return err
 	}
-	if err := d.Hide(); err != nil {
+	// If a file cannot be labeled, the previous folder stays for running pods.
+	if err := d.label(from); err != nil {
 		return err
 	}
-	if err := d.label(from); err != nil {
+	if err := d.Hide(); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(d.At, 0o755); err != nil {

@@ -157,6 +157,31 @@ func TestTheDriverRootHasALabelForContainers(t *testing.T) {
 	}
 }
 
+// The other folder cannot get labels, as on a full disk.
+func TestAFolderWithoutLabelsDoesNotReplaceTheShownOne(t *testing.T) {
+	one, sys := t.TempDir(), t.TempDir()
+	write(t, filepath.Join(sys, "fs/selinux/enforce"), "1")
+	alone(t, func() {
+		d := root.Driver{At: filepath.Join(shared(t), "driver"), Proc: "/proc", Sys: sys}
+		if err := d.Show(one); err != nil {
+			t.Error(err)
+		}
+		two := shared(t)
+		if err := unix.Mount("", two, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+			t.Error(err)
+		}
+		if err := d.Show(two); !errors.Is(err, unix.EROFS) {
+			t.Errorf("show the other folder: %v", err)
+		}
+		if is, err := d.Shown(one); err != nil || !is {
+			t.Errorf("the previous folder is shown: %v, %v", is, err)
+		}
+		if err := d.Hide(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestAMountThatNobodyWouldSee(t *testing.T) {
 	from := t.TempDir()
 	at := filepath.Join(t.TempDir(), "driver")
