@@ -81,13 +81,19 @@ func (l *Loader) giveBack(ctx context.Context, s Step, why cause.Cause) error {
 	if err != nil || noted.Change == nil || len(noted.Change.Displaced) == 0 {
 		return err
 	}
+	if l.cfg.Daemons != nil {
+		if err := l.cfg.Daemons.Stop(ctx); err != nil {
+			return err
+		}
+	}
 	o, err := l.observeDriver()
 	if err != nil {
 		return err
 	}
 	order := stack.UnloadOrder(o.Modules)
 	if used := stack.Used(o.Modules, order); len(used) > 0 {
-		return fmt.Errorf("unload driver %s first: %w", o.Running.Version, errors.Join(cause.Errors(InUse(used, nil))...))
+		by, err := l.Holders(ctx)
+		return fmt.Errorf("unload driver %s first: %w", o.Running.Version, errors.Join(append(cause.Errors(InUse(used, by)), err)...))
 	}
 	if err := l.unload(order); err != nil {
 		return err

@@ -1,6 +1,8 @@
 package loader_test
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -13,11 +15,16 @@ import (
 
 // with returns a loader of a node that desires a version with the sample parameter.
 func with(n loadertest.Node, version, param string) *loader.Loader {
+	return loader.New(configured(n, version, param), loadertest.Machine)
+}
+
+// configured returns the configuration of with.
+func configured(n loadertest.Node, version, param string) loader.Config {
 	cfg := n.Config(version, slog.New(slog.DiscardHandler))
 	cfg.Desired = func() (loader.Desired, error) {
 		return loader.Desired{Version: version, Params: stack.Params{"nvidia": {loadertest.Param + "=" + param}}}, nil
 	}
-	return loader.New(cfg, loadertest.Machine)
+	return cfg
 }
 
 // A driver whose load failed halfway is loaded, and a rollback loads it again.
@@ -60,16 +67,41 @@ func TestTheLastFailureIsRecorded(t *testing.T) {
 	}
 }
 
+// holding are daemons of a driver that use it while they run.
+type holding struct {
+	started
+	node loadertest.Node
+	t    *testing.T
+	err  error
+}
+
+func (h *holding) Start(ctx context.Context) (skipped, err error) {
+	h.node.Use(h.t, true)
+	skipped, err = h.started.Start(ctx)
+	return skipped, errors.Join(err, h.err)
+}
+
+func (h *holding) Stop(context.Context) error {
+	if h.runs {
+		h.node.Use(h.t, false)
+	}
+	h.runs = false
+	return nil
+}
+
 func TestTheKernelsOwnDriverComesBack(t *testing.T) {
+	var daemons *holding
 	for name, breaks := range map[string]func(loadertest.Node){
 		"the core does not load":    func(n loadertest.Node) { n.Reject(t, one) },
 		"another module does not":   func(n loadertest.Node) { n.Break(t, "nvidia_modeset", "it says why") },
 		"the devices do not answer": func(n loadertest.Node) { n.Mute(t, one) },
+		"a daemon does not start":   func(loadertest.Node) { daemons.err = errors.New("it says why") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := loadertest.New(t)
 			n.Stock(t, one)
 			n.Nouveau(t)
+			daemons = &holding{node: n, t: t}
 			breaks(n)
 			unloads := 0
 			n.At = func(what string) {
@@ -77,7 +109,9 @@ func TestTheKernelsOwnDriverComesBack(t *testing.T) {
 					unloads++
 				}
 			}
-			l := with(n, one, "1")
+			cfg := configured(n, one, "1")
+			cfg.Daemons = daemons
+			l := loader.New(cfg, loadertest.Machine)
 			for range 2 {
 				if step := l.Settle(t.Context()); step.Kind != loader.Wait || !n.HasModule("nouveau") || n.HasModule("nvidia") {
 					t.Errorf("%s %v; nouveau is loaded: %v, nvidia is loaded: %v", step, step.Causes, n.HasModule("nouveau"), n.HasModule("nvidia"))
@@ -90,6 +124,7 @@ func TestTheKernelsOwnDriverComesBack(t *testing.T) {
 			n.Reject(t, "")
 			n.Mute(t, "")
 			n.At = nil
+			daemons.err = nil
 			n.Break(t, "nvidia_modeset", "")
 			l.Retry()
 			if step := l.Settle(t.Context()); step.Kind != loader.Done || n.Loaded() != one || n.HasModule("nouveau") {
