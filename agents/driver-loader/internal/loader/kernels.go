@@ -19,7 +19,7 @@ import (
 // they have been there for this time, because package managers unpack them file by file.
 const kernelInterval = time.Minute
 
-// NextKernel describes the modules for a kernel that is installed, and is newer than the running one.
+// NextKernel describes the modules for an installed update of the running kernel.
 type NextKernel struct {
 	// Release is the release of the kernel, as uname -r prints it after the reboot; "" without such a
 	// kernel, and if the driver needs no build for it.
@@ -32,12 +32,13 @@ type NextKernel struct {
 	request build.Request
 }
 
-// NextKernel returns the newest kernel that the node can boot, if that is newer than the running one, and
-// whether the store has the modules of the desired driver for it.
+// NextKernel returns the newest kernel that the node can boot, if that updates the running one, and whether the
+// store has the modules of the desired driver for it. A kernel with another flavour, such as a kernel for debugging,
+// is not an update.
 func (l *Loader) NextKernel(ctx context.Context, o Observation, d Desired) NextKernel {
 	release := o.Kernel.Release
 	for _, installed := range garbage.Installed(l.cfg.Kernel.Modules) {
-		if compareReleases(installed, release) > 0 {
+		if kernelFlavour(installed) == kernelFlavour(release) && compareReleases(installed, release) > 0 {
 			release = installed
 		}
 	}

@@ -109,6 +109,41 @@ func TestModulesForANewKernelAreBuiltBeforeTheReboot(t *testing.T) {
 	}
 }
 
+func TestOnlyAnUpdateOfTheRunningKernelIsNew(t *testing.T) {
+	for running, tc := range map[string]struct {
+		others []string
+		update string
+	}{
+		"6.1.0-9-amd64":                   {[]string{"6.1.0-12-cloud-amd64", "6.1.0-12-rt-amd64", "6.1.0-8-amd64"}, "6.1.0-11-amd64"},
+		"6.8.0-50-generic":                {[]string{"6.8.0-1001-aws", "6.8.0-51-generic-64k", "6.8.0-51-lowlatency"}, "6.8.0-51-generic"},
+		"4.18.0-553.el8_10.x86_64":        {[]string{"4.18.0-553.5.1.el8_10.x86_64+debug", "4.18.0-513.24.1.el8_9.x86_64"}, "4.18.0-553.5.1.el8_10.x86_64"},
+		"5.14.0-427.el9.aarch64":          {[]string{"5.14.0-427.el9.aarch64+64k", "5.14.0-503.11.1.el9_5.aarch64+64k"}, "5.14.0-503.11.1.el9_5.aarch64"},
+		"5.14.0-503.11.1.el9_5.x86_64+rt": {[]string{"5.14.0-570.12.1.el9_6.x86_64"}, "5.14.0-570.12.1.el9_6.x86_64+rt"},
+	} {
+		t.Run(running, func(t *testing.T) {
+			n := newFactory(t)
+			n.driver(two, "exit 1")
+			l := loader.New(n.cfg, loadertest.Machine)
+			o, err := l.Observe(t.Context())
+			assert.NilError(t, err)
+			o.Kernel.Release = running
+			next := func(installed ...string) string {
+				for _, release := range installed {
+					payloadtest.Write(t, filepath.Join(n.Dir, "modules", release, "modules.builtin"), "", 0o644)
+				}
+				return l.NextKernel(t.Context(), o, loader.Desired{}).Release
+			}
+			assert.NilError(t, os.RemoveAll(filepath.Join(n.Dir, "modules")))
+			if got := next(append(tc.others, running)...); got != "" {
+				t.Errorf("%s is not an update", got)
+			}
+			if got := next(tc.update); got != tc.update {
+				t.Errorf("%q, want %s", got, tc.update)
+			}
+		})
+	}
+}
+
 func TestABuildForANewKernelThatFailsIsNotRepeated(t *testing.T) {
 	n := newKernelNode(t, "echo 'nv.c:1: error: no'; exit 1")
 	n.install("6.2.0-1-amd64")

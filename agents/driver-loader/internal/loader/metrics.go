@@ -41,7 +41,7 @@ func NewMetrics(l *Loader) prometheus.Collector {
 // NewKernelMetrics returns a collector for the modules of a new kernel.
 func NewKernelMetrics(k *Kernels) prometheus.Collector {
 	built := prometheus.NewDesc("outrigger_driver_loader_next_kernel_built",
-		"1 if the store has the modules for an installed kernel that is newer than the running kernel, 0 if not, with the code of the cause; absent without such a kernel.", []string{"kernel", "code"}, nil)
+		"1 if the store has the modules for an installed update of the running kernel, 0 if not, with the code of the cause; absent without such a kernel.", []string{"kernel", "code"}, nil)
 	return prometheus.CollectorFunc(func(ch chan<- prometheus.Metric) {
 		next := k.Next()
 		if next.Release == "" {

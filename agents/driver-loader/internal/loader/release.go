@@ -1,35 +1,45 @@
 package loader
 
 import (
+	"cmp"
+	"regexp"
+	"strconv"
 	"strings"
-	"unicode"
 )
 
-// compareReleases compares releases of kernels: their numbers as numbers, and the rest as text.
+var (
+	// parts are the numbers and words in a release of a kernel.
+	parts = regexp.MustCompile(`[0-9]+|[A-Za-z]+`)
+	// numbers are the parts of a release that change in updates.
+	numbers = regexp.MustCompile(`[0-9._]+`)
+)
+
+// kernelFlavour returns the text of a release without its versions. It is the same for all releases that update each
+// other, and differs for the other kernels of a distribution, such as -cloud-amd64, +debug or -aws.
+func kernelFlavour(release string) string { return numbers.ReplaceAllString(release, "") }
+
+// compareReleases compares releases of kernels, part by part, as package managers do: a number is newer than a word,
+// and a release with more parts is newer.
 func compareReleases(a, b string) int {
-	for a != "" && b != "" {
-		var x, y string
-		x, a = cutRun(a)
-		y, b = cutRun(b)
-		if unicode.IsDigit(rune(x[0])) && unicode.IsDigit(rune(y[0])) {
-			x, y = strings.TrimLeft(x, "0"), strings.TrimLeft(y, "0")
-			if len(x) != len(y) {
-				return len(x) - len(y)
-			}
-		}
-		if c := strings.Compare(x, y); c != 0 {
+	x, y := parts.FindAllString(a, -1), parts.FindAllString(b, -1)
+	for i := range min(len(x), len(y)) {
+		if c := compareParts(x[i], y[i]); c != 0 {
 			return c
 		}
 	}
-	return len(a) - len(b)
+	return len(x) - len(y)
 }
 
-// cutRun returns the longest prefix with digits only, or without digits, and the rest.
-func cutRun(s string) (run, rest string) {
-	digits := unicode.IsDigit(rune(s[0]))
-	end := strings.IndexFunc(s, func(r rune) bool { return unicode.IsDigit(r) != digits })
-	if end < 0 {
-		return s, ""
+func compareParts(a, b string) int {
+	x, errX := strconv.ParseUint(a, 10, 64)
+	y, errY := strconv.ParseUint(b, 10, 64)
+	switch {
+	case errX == nil && errY == nil:
+		return cmp.Compare(x, y)
+	case errX == nil:
+		return 1
+	case errY == nil:
+		return -1
 	}
-	return s[:end], s[end:]
+	return strings.Compare(a, b)
 }
