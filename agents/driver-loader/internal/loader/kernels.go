@@ -24,11 +24,12 @@ type NextKernel struct {
 	// Release is the release of the kernel, as uname -r prints it after the reboot; "" without such a
 	// kernel, and if the driver needs no build for it.
 	Release string
-	// Built is set if the store has the modules. Otherwise, Cause is the reason, or nil if they can be
-	// built.
+	// Built is set if the store has the modules. Otherwise, Cause is the reason, or nil if they were not built yet.
 	Built bool
 	Cause *cause.Cause
 
+	// build is set if a build can help now. It may have failed before, so Cause does not decide.
+	build   bool
 	request build.Request
 }
 
@@ -64,8 +65,8 @@ func (l *Loader) NextKernel(ctx context.Context, o Observation, d Desired) NextK
 	case err != nil:
 		why := AsCause("kernel "+release, err)
 		next.Cause = &why
-	case pending:
-		next.Cause = why
+	default:
+		next.Cause, next.build = why, !pending
 	}
 	return next
 }
@@ -111,7 +112,7 @@ func (k *Kernels) step(ctx context.Context) (reconcile.Result, error) {
 	next := k.loader.NextKernel(ctx, o, d)
 	k.set(next)
 	seen := k.seen
-	if k.seen = next.Release; next.Built || next.Cause != nil {
+	if k.seen = next.Release; !next.build {
 		k.seen = ""
 	}
 	if k.seen == "" || k.seen != seen {

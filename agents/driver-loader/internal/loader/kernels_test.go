@@ -1,12 +1,14 @@
 package loader_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -57,10 +59,16 @@ func (n *kernelNode) install(release string) {
 	payloadtest.Write(n.t, filepath.Join(n.Dir, "modules", release, "modules.builtin"), "", 0o644)
 }
 
-// step lets the agent look for a new kernel, and returns the metric: the release, the code, and 0 or 1.
+// step lets the agent look for a new kernel, and returns the metric.
 func (n *kernelNode) step() []any {
 	n.t.Helper()
 	assert.NilError(n.t, n.kernels.Step(n.t.Context()))
+	return n.metric()
+}
+
+// metric returns the metric: the release, the code, and 0 or 1.
+func (n *kernelNode) metric() []any {
+	n.t.Helper()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(loader.NewKernelMetrics(n.kernels))
 	families, err := registry.Gather()
@@ -156,6 +164,42 @@ func TestABuildForANewKernelThatFailsIsNotRepeated(t *testing.T) {
 	}
 	if !slices.Equal(n.events, []cause.Code{cause.ModuleBuildFailed}) {
 		t.Errorf("events %v", n.events)
+	}
+}
+
+// The build fails for a reason that may pass. It is repeated after a pause.
+func TestTheCauseOfAFailedBuildForANewKernelStays(t *testing.T) {
+	const next = "6.1.0-10-amd64"
+	begun, goOn := filepath.Join(t.TempDir(), "begun"), filepath.Join(t.TempDir(), "goon")
+	assert.NilError(t, errors.Join(unix.Mkfifo(begun, 0o600), unix.Mkfifo(goOn, 0o600)))
+	n := newKernelNode(t, "echo > "+begun+"; cat "+goOn+"; echo 'gcc: fatal error: Killed signal terminated program cc1'; exit 1")
+	n.install(next)
+	n.headers(next)
+	is := func(when string, code cause.Code) {
+		t.Helper()
+		if got := n.metric(); !slices.Equal(got, []any{next, code, 0.0}) {
+			t.Errorf("%s: %v, want the code %q", when, got, code)
+		}
+	}
+	var before cause.Code
+	for build := range 3 {
+		n.step()
+		is("before the build", before)
+		var building sync.WaitGroup
+		building.Go(func() { n.step() })
+		_, err := os.ReadFile(begun)
+		assert.NilError(t, err)
+		is("during the build", before)
+		assert.NilError(t, os.WriteFile(goOn, nil, 0o600))
+		building.Wait()
+		before = cause.ModuleBuildKilled
+		is("after the build", before)
+		n.step()
+		is("during the pause", before)
+		if n.built() != build+2 {
+			t.Fatalf("%d builds, want %d", n.built(), build+2)
+		}
+		n.now = n.now.Add(time.Hour)
 	}
 }
 
