@@ -3,7 +3,6 @@ package nodestate
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"outrigger.dev/pkg/kube"
@@ -101,52 +100,18 @@ func (w *Writer) Resume(ctx context.Context, n Node) error {
 	return w.relabel(ctx, "restore the labels nvidia.com/gpu.deploy.… of", n, w.cfg.Pause.changes(n, w.cfg.Pause.resumed))
 }
 
-// withdrawPause reverts the changes of Pause. If the value of a label becomes "true", or this writer has restored the label
-// to "true" before, it removes the label: if feature discovery or NVIDIA's operator runs, it sets the label again.
-func (w *Writer) withdrawPause(ctx context.Context) error {
-	n, err := w.Read(ctx)
-	if err != nil {
-		return err
-	}
-	changed := w.cfg.Pause.changes(n, w.cfg.Pause.resumed)
-	for _, key := range w.cfg.Pause.keys() {
-		if changed[key] == on || n.Labels[key] == on && n.ownedOnlyBy(key, w.cfg.manager) {
-			changed[key] = ""
-		}
-	}
-	return w.relabel(ctx, "remove the labels nvidia.com/gpu.deploy.… of", n, changed)
-}
-
-// relabel changes labels that the Node has. An empty value removes a label.
+// relabel changes labels that the Node has.
 func (w *Writer) relabel(ctx context.Context, what string, n Node, labels map[string]string) error {
 	if len(labels) == 0 {
 		return nil
 	}
 	ops := []kube.Operation{kube.Unchanged(n.Version)}
 	for key, value := range labels {
-		op := kube.Operation{Op: "remove", Path: kube.LabelPath(key)}
-		if value != "" {
-			quoted, err := json.Marshal(value)
-			if err != nil {
-				return err
-			}
-			op.Op, op.Value = "replace", quoted
+		quoted, err := json.Marshal(value)
+		if err != nil {
+			return err
 		}
-		ops = append(ops, op)
+		ops = append(ops, kube.Operation{Op: "replace", Path: kube.LabelPath(key), Value: quoted})
 	}
 	return w.patch(ctx, what, ops)
-}
-
-// ownedOnlyBy reports whether a manager owns a label, and no other manager does.
-func (n Node) ownedOnlyBy(label, manager string) bool {
-	owned := false
-	for _, m := range n.Managed {
-		if slices.Contains(m.Labels, label) {
-			if m.Manager != manager {
-				return false
-			}
-			owned = true
-		}
-	}
-	return owned
 }

@@ -85,25 +85,30 @@ func TestPause(t *testing.T) {
 	want(t, before, read(t, w).Labels)
 }
 
-// TestAWithdrawnPauseLeavesNothing: feature discovery sets its labels again, and removes them itself.
-func TestAWithdrawnPauseLeavesNothing(t *testing.T) {
-	const client, dcgm, nvsm = "nvidia.com/gpu.deploy.client", "nvidia.com/gpu.deploy.dcgm", "nvidia.com/gpu.deploy.nvsm"
-	s := apitest.New(t, map[string]string{client: "true", dcgm: "false", nvsm: "x"})
-	w := writer(t, s)
-	w.cfg.Pause = Pause{Value: PausedForMIGChange}
-	for _, pauses := range []bool{false, true} {
-		if pauses {
+// TestAWithdrawnPauseEnds: the labels are not the writer's, so it restores them whoever has set them, and removes none.
+func TestAWithdrawnPauseEnds(t *testing.T) {
+	const client, dcgm, nvsm, own = "nvidia.com/gpu.deploy.client", "nvidia.com/gpu.deploy.dcgm", "nvidia.com/gpu.deploy.nvsm", "example.org/monitor"
+	for name, prepare := range map[string]func(*Writer) error{
+		"there was no pause": func(*Writer) error { return nil },
+		"in a pause":         func(w *Writer) error { return w.Pause(t.Context(), read(t, w)) },
+		"after a pause": func(w *Writer) error {
 			if err := w.Pause(t.Context(), read(t, w)); err != nil {
+				return err
+			}
+			return w.Resume(t.Context(), read(t, w))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := map[string]string{client: "true", dcgm: "false", nvsm: "true", own: "true", "nvidia.com/gpu.deploy.dcgm-exporter": "x"}
+			w := writer(t, apitest.New(t, maps.Clone(before)))
+			w.cfg.Pause = Pause{Value: PausedForMIGChange, Label: own}
+			if err := prepare(w); err != nil {
 				t.Fatal(err)
 			}
-		}
-		if err := w.Withdraw(t.Context(), Published{Pause: true}); err != nil {
-			t.Fatal(err)
-		}
-		left := map[string]string{client: "true", dcgm: "false", nvsm: "x"}
-		if pauses {
-			delete(left, client)
-		}
-		want(t, left, read(t, w).Labels)
+			if err := w.Withdraw(t.Context(), Published{Pause: true}); err != nil {
+				t.Fatal(err)
+			}
+			want(t, before, read(t, w).Labels)
+		})
 	}
 }

@@ -212,8 +212,8 @@ func (w *Writer) applyPlan(ctx context.Context, p plan) error {
 // Published selects kinds of published state.
 type Published struct{ Metadata, Condition, Cordon, Pause bool }
 
-// Withdraw removes the state that the writer has published, in this process or an earlier one. It
-// retries each failed removal until ctx ends, unless the API server forbids the removal. The error
+// Withdraw removes the state that the writer has published, in this process or an earlier one, and ends its
+// cordon and its pause. It retries each failed removal until ctx ends, unless the API server forbids the removal. The error
 // joins the errors of all removals that have not succeeded.
 func (w *Writer) Withdraw(ctx context.Context, what Published) error {
 	removals := w.removals(what)
@@ -256,17 +256,22 @@ func (w *Writer) removals(what Published) []removal {
 			return err
 		})
 	}
-	if what.Pause {
-		out = append(out, w.withdrawPause)
+	if what.Pause { // a pause creates no label, so nothing is removed
+		out = append(out, w.reverts(w.Resume))
 	}
 	if what.Cordon {
-		out = append(out, func(ctx context.Context) error {
-			n, err := w.Read(ctx)
-			if err != nil {
-				return err
-			}
-			return w.Uncordon(ctx, n)
-		})
+		out = append(out, w.reverts(w.Uncordon))
 	}
 	return out
+}
+
+// reverts returns a removal that reads the Node and reverts a change.
+func (w *Writer) reverts(revert func(context.Context, Node) error) removal {
+	return func(ctx context.Context) error {
+		n, err := w.Read(ctx)
+		if err != nil {
+			return err
+		}
+		return revert(ctx, n)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -75,7 +76,8 @@ func each(ctx context.Context, c *cluster.Client, resource, selector string, vis
 }
 
 // nodeLeftovers returns the fields that agents have written to a Node, according to its managed
-// fields. Fields of other managers stay, even below nvidia.com/.
+// fields. Fields of other managers stay, even below nvidia.com/. Agents apply their own labels. A label that an agent
+// has updated belongs to others, and the agent has paused it.
 func nodeLeftovers(o *unstructured.Unstructured, agents cluster.Managers) ([]string, error) {
 	what := map[string]bool{}
 	for _, entry := range o.GetManagedFields() {
@@ -87,7 +89,9 @@ func nodeLeftovers(o *unstructured.Unstructured, agents cluster.Managers) ([]str
 			return nil, fmt.Errorf("read the managed fields of node %s: %w", o.GetName(), err)
 		}
 		for path := range fields.All() {
-			if line := describeField(path); line != "" {
+			line := describeField(path)
+			paused := entry.Operation == metav1.ManagedFieldsOperationUpdate && strings.HasPrefix(line, "label ")
+			if line != "" && !paused {
 				what[line] = true
 			}
 		}

@@ -26,6 +26,13 @@ func TestOfNode(t *testing.T) {
 			managed("kubectl-label", "Update", label("nvidia.com/gpu.deploy.device-plugin")), managed("nfd-master", "Apply", label("nvidia.com/gpu.present")),
 			managed("kubelet", "Update", `{"f:status":{"f:conditions":{"k:{\"type\":\"Ready\"}":{".":{},"f:type":{}}}}}`),
 		}},
+		"labels of others that agents have paused stay": {
+			managed: []metav1.ManagedFieldsEntry{
+				managed("driver-loader", "Update", label("nvidia.com/gpu.deploy.client")), managed("mig-manager", "Update", label("example.org/monitor")),
+				managed("mig-manager", "Update", `{"f:metadata":{"f:annotations":{"f:outrigger.dev/mig-config-cordoned":{}}}}`),
+			},
+			want: []string{"node n: annotation outrigger.dev/mig-config-cordoned"},
+		},
 		"what agents have written": {
 			managed: []metav1.ManagedFieldsEntry{
 				managed("feature-discovery", "Apply", label("nvidia.com/gpu.product")), managed("feature-discovery-presence", "Apply", label("nvidia.com/gpu.present")),

@@ -137,8 +137,8 @@ func (u *Upgrade) Run(ctx context.Context) error {
 	return u.loop.Run(ctx)
 }
 
-// Withdraw removes the published state, the cordon and the pause. Call it after Run, if the agent does not
-// return to the node.
+// Withdraw removes the published state, and ends the cordon and the pause. Call it after Run, if the agent does
+// not return to the node.
 func (u *Upgrade) Withdraw(ctx context.Context) error {
 	return u.node.Withdraw(ctx, nodestate.Published{Metadata: true, Condition: u.cfg.Optional != nil, Cordon: true, Pause: true})
 }

@@ -35,13 +35,13 @@ func (m *Manager) restoreAtEnd(ctx context.Context) {
 	}
 }
 
-// Withdraw removes the published state and its cause, the cordon, the pause, and the fact mig-ready. It keeps
-// the label of the config, which users write, and the layouts. Call it after Run, if the agent does
+// Withdraw removes the published state and its cause, the cordon, and the fact mig-ready, and ends the pause. It
+// keeps the label of the config, which users write, and the layouts. Call it after Run, if the agent does
 // not return to the node.
 func (m *Manager) Withdraw(ctx context.Context) error {
 	err := m.writer.Withdraw(ctx, nodestate.Published{Metadata: true, Cordon: true, Pause: true})
 	if err != nil {
-		err = fmt.Errorf("remove the label %s, the annotation %s, the cordon and the pause from node %s: %w", StateLabel, CauseAnnotation, m.cfg.Client.Node().Name, err)
+		err = fmt.Errorf("remove the label %s, the annotation %s and the cordon from node %s, and end its pause: %w", StateLabel, CauseAnnotation, m.cfg.Client.Node().Name, err)
 	}
 	return errors.Join(m.cfg.Contract.Remove(contract.MIGReady), err)
 }

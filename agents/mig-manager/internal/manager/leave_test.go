@@ -36,7 +36,7 @@ func (n *node) testsNothingIsLeft() {
 		assert.NilError(n, m.Withdraw(n.Context()))
 	}
 	s := n.until("clean", func(shown) bool { return true })
-	if s.state() != "" || s.cause() != "" || s.Spec.Unschedulable || len(s.Metadata.Annotations) != 1 || s.Metadata.Labels["nvidia.com/gpu.deploy.client"] != "" || s.Metadata.Labels[manager.ConfigLabel] != "all-disabled" {
+	if s.state() != "" || s.cause() != "" || s.Spec.Unschedulable || len(s.Metadata.Annotations) != 1 || s.Metadata.Labels["nvidia.com/gpu.deploy.client"] != "true" || s.Metadata.Labels[manager.ConfigLabel] != "all-disabled" {
 		n.Errorf("the node is left as %+v", s)
 	}
 	if f := n.cfg.Contract.Read(contract.MIGReady); f.State != contract.Missing {
