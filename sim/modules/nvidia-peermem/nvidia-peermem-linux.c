@@ -3,6 +3,9 @@
  * driver of network adapters. */
 #include <linux/init.h>
 #include <nv-standin.h>
+#if defined(NV_PEER_MEMORY) && __has_include(<rdma/peer_mem.h>)
+#include <rdma/peer_mem.h>
+#endif
 
 NV_STANDIN_PARAMETERS;
 

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -11,6 +12,7 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/build"
 	"outrigger.dev/agents/driver-loader/internal/module"
 	"outrigger.dev/agents/driver-loader/internal/payload"
+	"outrigger.dev/pkg/cause"
 )
 
 // The driver of network adapters can come to a node after the modules were built.
@@ -39,15 +41,38 @@ func TestPeermemIsBuiltWithTheHeadersOfTheNetworkAdapters(t *testing.T) {
 	if id := b.Places.Network(release, "x86_64").ID; alone.Network != id || id == "" || len(alone.Modules) != 1 || alone.Key == base.Key {
 		t.Errorf("%+v, want the network %q", alone, id)
 	}
-	// A later build of all modules uses the headers.
-	all, err := b.Build(t.Context(), r)
-	assert.NilError(t, err)
-	if m, err := module.Read(all.Path("nvidia_peermem")); err != nil || !slices.Contains(m.Depends, "nvidia") || all.Network != alone.Network {
-		t.Errorf("it depends on %q, %q, %v", m.Depends, all.Network, err)
-	}
 	assert.NilError(t, os.WriteFile(filepath.Join(headers, "Module.symvers"), []byte("0x00000002\tib_register_peer_memory_client\tib_core\tEXPORT_SYMBOL\t\n"), 0o600))
 	if id := b.Places.Network(release, "x86_64").ID; id == alone.Network {
 		t.Error("another driver of network adapters has the same identity")
+	}
+}
+
+// The driver of network adapters leaves headers that are incomplete, or that reject nvidia_peermem.
+func TestPeermemThatDoesNotCompileDoesNotHoldTheDriverBack(t *testing.T) {
+	root, release := headersOf(t)
+	b := newBuilder(t, root)
+	b.Places.Mellanox = t.TempDir()
+	headers := filepath.Join(b.Places.Mellanox, "usr/src/ofa_kernel", release)
+	write(t, filepath.Join(headers, "Module.symvers"), "0x00000001\tib_register_peer_memory_client\tib_core\tEXPORT_SYMBOL\t\n")
+	header := filepath.Join(headers, "include/rdma/peer_mem.h")
+	write(t, header, "#error it is incomplete\n")
+	r := build.Request{
+		Release: release, Machine: "x86_64", Payload: sources(t, b.Places.Store, standIns), Flavour: payload.Open,
+		Exclude: []string{"nvidia-uvm", "nvidia-modeset", "nvidia-drm"},
+	}
+	base, err := b.Build(t.Context(), r)
+	assert.NilError(t, err)
+	if len(base.Modules) != 1 || base.Modules[0].Name != "nvidia" || base.Network != "" {
+		t.Errorf("%+v", base)
+	}
+	peermem := build.Alone{Module: "nvidia_peermem"}
+	if _, err := b.BuildAlone(t.Context(), r, base, peermem); code(err) != cause.ModuleBuildFailed || !strings.Contains(err.Error(), "it is incomplete") {
+		t.Error(err)
+	}
+	write(t, header, "")
+	alone, err := b.BuildAlone(t.Context(), r, base, peermem)
+	if err != nil || alone.Network != b.Places.Network(release, "x86_64").ID {
+		t.Errorf("%+v, %v", alone, err)
 	}
 }
 

@@ -169,7 +169,7 @@ func (b *Builder) record(ctx context.Context, r Request, result error) error {
 func (b *Builder) inputs(ctx context.Context, r Request) (string, error) {
 	hash := sha256.New()
 	record := json.NewEncoder(hash)
-	err := record.Encode([]any{r.Key(""), r.Exclude, b.Places.Network(r.Release, r.Machine), version.String()})
+	err := record.Encode([]any{r.Key(""), b.excluded(r), version.String()})
 	h, missing := b.Places.Headers(r.Release)
 	if missing != nil {
 		return hex.EncodeToString(hash.Sum(nil)), err

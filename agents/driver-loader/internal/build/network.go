@@ -13,7 +13,7 @@ import (
 )
 
 // Network has the headers of the driver of network adapters: MOFED, or its successor DOCA. With them,
-// nvidia_peermem is built so that the adapters access the memory of GPUs.
+// nvidia_peermem is built alone, so that the adapters access the memory of GPUs.
 type Network struct {
 	// Base is the folder ofa_kernel. Dir is its folder for the kernel. They are "" without headers.
 	Base, Dir string

@@ -27,6 +27,8 @@ type work struct {
 	compiler Chosen
 	report   reporter
 	now      func() time.Time
+	// exclude are the modules that are not built.
+	exclude []string
 	// network has the headers of the driver of network adapters. container is Places.Container.
 	network   Network
 	container bool
@@ -36,9 +38,19 @@ type work struct {
 
 func (b *Builder) work(r Request, h Headers, c Chosen, report reporter) work {
 	return work{
-		Request: r, headers: h, compiler: c, report: report, now: b.now,
+		Request: r, headers: h, compiler: c, report: report, now: b.now, exclude: b.excluded(r),
 		network: b.Places.Network(r.Release, r.Machine), container: b.Places.Container,
 	}
+}
+
+// excluded returns the modules that a build of the driver leaves out, by the names of their folders. The headers of
+// the driver of network adapters can be incomplete, or can fail to compile. If the node has them,
+// nvidia_peermem is built alone, after the driver works.
+func (b *Builder) excluded(r Request) []string {
+	if b.Places.Network(r.Release, r.Machine).ID == "" {
+		return r.Exclude
+	}
+	return append(slices.Clone(r.Exclude), "nvidia-peermem")
 }
 
 // compile builds modules, and adds them to the cache.
@@ -139,9 +151,9 @@ func (w work) keep(inputs string) error {
 // make runs make. The result complete is set if all files that make has left are complete.
 func (w work) make(ctx context.Context) (complete bool, err error) {
 	return makeRun{
-		dir: w.sources(), headers: w.headers, compiler: w.compiler.Program, exclude: w.Exclude, jobs: w.Jobs, background: w.Background,
-		variables: w.network.variables(w.container), subject: fmt.Sprintf("modules of driver %s for kernel %s", w.Payload.Version, w.Release),
-		log: filepath.Join(filepath.Dir(w.dir), w.Release+".log"), progress: w.report, now: w.now,
+		dir: w.sources(), headers: w.headers, compiler: w.compiler.Program, exclude: w.exclude, jobs: w.Jobs, background: w.Background,
+		subject: fmt.Sprintf("modules of driver %s for kernel %s", w.Payload.Version, w.Release),
+		log:     filepath.Join(filepath.Dir(w.dir), w.Release+".log"), progress: w.report, now: w.now,
 	}.run(ctx)
 }
 
@@ -157,7 +169,7 @@ func (w work) collect(ctx context.Context) (cache.Set, error) {
 	}
 	set := cache.Set{
 		Key: w.Key(w.headers.Compiler), Built: time.Now().UTC().Truncate(time.Second),
-		BuiltWith: w.compiler.Version, Prebuilt: w.Banner == "" && !w.Background, Network: w.network.ID,
+		BuiltWith: w.compiler.Version, Prebuilt: w.Banner == "" && !w.Background,
 	}
 	for i, file := range files {
 		w.report(progress.Progress{Step: StepSign, Done: i, Total: len(files)})
