@@ -26,36 +26,47 @@ func (e *FailedError) Unwrap() error { return e.Cause }
 
 // failure derives the cause of a failed build from the lines of its output.
 func failure(subject, log string, tail []string, exit error) *FailedError {
-	e := &FailedError{Tail: tail, Log: log, Cause: cause.Cause{
+	return &FailedError{Tail: tail, Log: log, Cause: explain(cause.Cause{
 		Code: cause.ModuleBuildFailed, Subject: subject, Text: exit.Error(),
 		Fix: "see " + log + ", then try a newer driver, which may support this kernel, or the other kernel module type; the agent builds again when the driver, the kernel, its headers or the compiler change, or after SIGHUP",
-	}}
-	if ended, is := errors.AsType[*exec.ExitError](exit); is && ended.ExitCode() < 0 {
-		e.Code, e.Fix = cause.ModuleBuildKilled, cause.ModuleBuildKilled.Row().Fix
+	}, tail, exit)}
+}
+
+// explain returns the cause of a program that failed, derived from the lines of its output. If they do not explain the
+// failure, it returns c.
+func explain(c cause.Cause, lines []string, exit error) cause.Cause {
+	// A shell exits with 128 and the number of the signal that has ended its program.
+	const ofSignals = 128
+	if ended, is := errors.AsType[*exec.ExitError](exit); is && (ended.ExitCode() < 0 || ended.ExitCode() > ofSignals) {
+		c.Code, c.Fix = cause.ModuleBuildKilled, cause.ModuleBuildKilled.Row().Fix
 	}
 	for _, sign := range []struct {
 		pattern string
 		code    cause.Code
-		// fix replaces the fix in the table of causes.
+		// fix replaces the fix in the table of causes. Without a code, the cause keeps its code and its fix.
 		fix string
 	}{
 		{pattern: `No space left on device|Disk quota exceeded`, code: cause.NoSpace},
 		{pattern: `GLIBC_[0-9.]+' not found|GLIBCXX_\S+ not found`, code: cause.KernelHeadersForeign},
 		{pattern: `signal terminated program|signal 9|[Kk]illed$|\*\*\* .*\] (Terminated|Hangup|Interrupt|Aborted|Segmentation fault|Bus error)`, code: cause.ModuleBuildKilled},
-		{pattern: `out of memory|virtual memory exhausted|Cannot allocate memory`, code: cause.ModuleBuildKilled},
+		{pattern: `out of memory|memory exhausted|Cannot allocate memory`, code: cause.ModuleBuildKilled},
 		{`error while loading shared libraries: \S+`, cause.BuildToolsMissing, "add the library to the image, or use the agent's image for the node's distribution"},
 		{pattern: `(gcc|clang|cc|ld|sh|bash|perl|awk|bc|strip|objtool): (command )?not found|make(\[\d+\])?: \S+: No such file or directory`, code: cause.BuildToolsMissing},
-		{`(^|\s)(fatal )?error:|\*\*\* `, cause.ModuleBuildFailed, e.Fix},
+		{pattern: `(^|\s)(fatal )?error:|\*\*\* `},
 	} {
 		pattern := regexp.MustCompile(sign.pattern)
-		for _, line := range tail {
-			if pattern.MatchString(line) {
-				e.Code, e.Text, e.Fix = sign.code, text.Cut(strings.TrimSpace(line), 300), cmp.Or(sign.fix, sign.code.Row().Fix)
-				return e
+		for _, line := range lines {
+			if !pattern.MatchString(line) {
+				continue
 			}
+			c.Text = text.Cut(strings.TrimSpace(line), 300)
+			if sign.code != "" {
+				c.Code, c.Fix = sign.code, cmp.Or(sign.fix, sign.code.Row().Fix)
+			}
+			return c
 		}
 	}
-	return e
+	return c
 }
 
 func noTool(name string, err error) error {

@@ -14,6 +14,7 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/staging"
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/hostfs"
+	"outrigger.dev/pkg/text"
 )
 
 // The files in a folder with the parts of modules.
@@ -31,20 +32,27 @@ func join(ctx context.Context, parts, to string) ([]string, error) {
 	if err := os.CopyFS(to, os.DirFS(parts)); err != nil {
 		return nil, staging.Explain(to, err)
 	}
-	_, err := output(ctx, to, "sh", "./"+linkScript)
-	if _, failed := errors.AsType[*toolError](err); err != nil && !failed {
+	// With -e, the script ends when a linker fails, and leaves no unfinished module, whose digest would be wrong.
+	_, err := output(ctx, to, "sh", "-e", "./"+linkScript)
+	if failed, is := errors.AsType[*toolError](err); is {
+		why := explain(cause.Cause{
+			Code: cause.BuildToolsMissing, Subject: parts, Text: failed.Error(),
+			Fix: "use an image that has ld (the package binutils), or the open modules",
+		}, strings.Split(failed.output, "\n"), failed.err)
+		why.Text = "its script " + linkScript + " does not link the modules: " + text.Printable(why.Text)
+		return nil, why
+	}
+	if err != nil {
 		return nil, err
+	}
+	err = checkDigests(to)
+	if _, is := errors.AsType[*fs.PathError](err); is && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err // the disk failed, and not the linker
 	}
 	if err != nil {
 		return nil, cause.Cause{
-			Code: cause.ModuleBuildFailed, Subject: parts, Text: "its script " + linkScript + " does not link the modules: " + err.Error(),
-			Fix: "use an image that has ld (the package binutils), or the open modules",
-		}
-	}
-	if err := checkDigests(to); err != nil {
-		return nil, cause.Cause{
 			Code: cause.ModuleBuildFailed, Subject: parts, Text: "a linked module differs from the signed module: " + err.Error(),
-			Fix: "use NVIDIA's driver image for the node's distribution, which has the linker of the signed modules",
+			Fix: "use NVIDIA's driver image for the node's distribution, which has the linker of the signed modules; the agent tries again when the driver changes, or after SIGHUP",
 		}
 	}
 	modules, err := filepath.Glob(filepath.Join(to, "*.ko"))

@@ -74,7 +74,12 @@ func TestPartsOfModulesAreLinkedAndSigned(t *testing.T) {
 		want                  cause.Code
 	}{
 		"linked and signed":         {"cat one two > nvidia.ko", digest + "  nvidia.ko\n", "", ""},
-		"a script that fails":       {"echo ld: not found >&2; exit 1", "", "ld: not found", cause.ModuleBuildFailed},
+		"no linker":                 {"no-such-ld one two", "", "no-such-ld", cause.BuildToolsMissing},
+		"a linker that fails":       {"echo 'ld: error: no memory map' >&2; false; cat one > nvidia.ko", "", "no memory map", cause.BuildToolsMissing},
+		"a full disk":               {"echo 'ld: final link failed: No space left on device' >&2; exit 1", "", "No space left", cause.NoSpace},
+		"a linker without memory":   {"echo 'ld: final link failed: memory exhausted' >&2; echo end >&2; exit 1", "", "does not link the modules: ld: final link failed: memory exhausted", cause.ModuleBuildKilled},
+		"a linker that is killed":   {"sh -c 'kill -9 $$'", "", "BUILD", cause.ModuleBuildKilled},
+		"a script that is killed":   {"kill -9 $$", "", "BUILD", cause.ModuleBuildKilled},
 		"another linker":            {"cat two one > nvidia.ko", digest + "  nvidia.ko\n", "nvidia.ko has another digest", cause.ModuleBuildFailed},
 		"digests of a file outside": {"cat one two > nvidia.ko", digest + "  ../../nvidia.ko\n", "has the path", cause.ModuleBuildFailed},
 		"no digests":                {"cat one two > nvidia.ko; rm SHA256SUMS", "", "SHA256SUMS", cause.ModuleBuildFailed},
