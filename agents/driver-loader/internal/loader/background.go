@@ -12,7 +12,7 @@ type background struct {
 	done   chan struct{}
 }
 
-// run calls f with a context that ends when interrupt is called.
+// run calls f with a context that ends when interrupt is called. It returns context.Canceled if f fails after that.
 func (b *background) run(ctx context.Context, f func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -21,7 +21,10 @@ func (b *background) run(ctx context.Context, f func(context.Context) error) err
 	b.mu.Lock()
 	b.cancel, b.done = cancel, done
 	b.mu.Unlock()
-	return f(ctx)
+	if err := f(ctx); err == nil || ctx.Err() == nil {
+		return err
+	}
+	return ctx.Err()
 }
 
 // interrupt ends the work, and waits for its end.

@@ -7,3 +7,6 @@ func (k *Kernels) Step(ctx context.Context) error {
 	_, err := k.step(ctx)
 	return err
 }
+
+// CheckRoot looks at the mount of the driver root once.
+func (l *Loader) CheckRoot() { l.checkRoot() }

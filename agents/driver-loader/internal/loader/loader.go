@@ -93,8 +93,9 @@ type Loader struct {
 	// failure is the last step that was performed, if it failed.
 	failure Step
 
-	// background builds modules for a new kernel.
-	background background
+	// background builds modules for a new kernel. ahead builds while the driver works: the next driver, and
+	// optional modules.
+	background, ahead background
 
 	loop  *reconcile.Loop
 	mu    sync.Mutex
@@ -104,8 +105,10 @@ type Loader struct {
 	// checked is the driver that was checked last, and drivers the last value that recordDrivers recorded.
 	checked Driver
 	drivers string
-	// mounted is the root of the working driver in the store, or "".
+	// mounted is the root of the working driver in the store, or "". warned is set if the log says that another
+	// program has changed its mount.
 	mounted string
+	warned  bool
 	// importFailed is the reason why Import failed.
 	importFailed *cause.Cause
 	// forget is set to try a failed driver again. started is set after the first settling of this process.
@@ -190,6 +193,10 @@ func (l *Loader) settle(ctx context.Context, desired func() (Desired, error), fi
 		step := l.Next(ctx, o, desired)
 		l.recordDrivers(o, desired)
 		l.set(step.visible(o))
+		if l.State().Kind == Done {
+			p, _ := o.payload(o.Shown)
+			l.setMounted(p.Root)
+		}
 		if step.Kind == Done || step.Kind == Wait {
 			if observed != nil && step.Kind == Wait {
 				// This error can be the reason for the other causes: without sysfs, the node seems to have no GPU.
@@ -197,8 +204,6 @@ func (l *Loader) settle(ctx context.Context, desired func() (Desired, error), fi
 			}
 			if step.Kind == Done {
 				l.recordFailure(o, nil)
-				p, _ := o.payload(o.Shown)
-				l.setMounted(p.Root)
 			}
 			if observed == nil && step.Kind == Done {
 				l.collect(o, o.Desired(desired))
@@ -206,7 +211,9 @@ func (l *Loader) settle(ctx context.Context, desired func() (Desired, error), fi
 			return l.stop(ctx, step)
 		}
 		l.cfg.Log.Info("next step", "step", step.String())
-		err = l.act(ctx, o, step)
+		if err = l.perform(ctx, o, step); errors.Is(err, errCovered) {
+			return l.stop(ctx, l.State())
+		}
 		l.remember(step, err)
 		switch {
 		case err == nil:

@@ -37,15 +37,47 @@ func (l *Loader) Run(ctx context.Context) error {
 	return l.loop.Run(ctx)
 }
 
-// watchRoot makes Run observe the node again when another program has mounted something over the driver
-// root, or has unmounted it.
+// watchRoot looks at the mount of the driver root until ctx ends.
 func (l *Loader) watchRoot(ctx context.Context) {
-	for covered := false; pace.Pause(ctx, rootInterval); {
-		before := covered
-		if covered = l.covered(); covered && !before {
-			l.Again()
-		}
+	for pace.Pause(ctx, rootInterval) {
+		l.checkRoot()
 	}
+}
+
+// checkRoot makes Run observe the node again when another program has mounted something over the driver root,
+// or has unmounted it. It ends a build that Run would otherwise wait for.
+func (l *Loader) checkRoot() {
+	if l.covered() {
+		l.warnOfMount()
+		l.Again()
+		l.ahead.interrupt()
+	}
+}
+
+// warnOfMount logs that another program has changed the mount of the driver root, once until it is mounted again.
+func (l *Loader) warnOfMount() {
+	l.mu.Lock()
+	before := l.warned
+	l.warned = true
+	l.mu.Unlock()
+	if !before {
+		l.cfg.Log.Warn("another program has changed the mount of the driver root, mounting the driver root again", "path", l.cfg.Place.At)
+	}
+}
+
+// errCovered is returned by perform for a build that checkRoot has ended.
+var errCovered = errors.New("another program has changed the mount of the driver root")
+
+// perform performs a step. A build while the driver works can be ended by checkRoot.
+func (l *Loader) perform(ctx context.Context, o Observation, s Step) error {
+	if s.Kind != Build || !s.ahead && s.optional == "" {
+		return l.act(ctx, o, s)
+	}
+	err := l.ahead.run(ctx, func(ctx context.Context) error { return l.act(ctx, o, s) })
+	if ctx.Err() == nil && errors.Is(err, context.Canceled) {
+		return errCovered
+	}
+	return err
 }
 
 // covered reports whether the driver works, and its root is not mounted at its place.
@@ -65,13 +97,14 @@ func (l *Loader) setMounted(root string) (before string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	before, l.mounted = l.mounted, root
+	l.warned = l.warned && root == ""
 	return before
 }
 
 // show mounts the root of a driver at its place.
 func (l *Loader) show(p payload.Payload) error {
 	if before := l.setMounted(""); before != "" && before == p.Root {
-		l.cfg.Log.Warn("another program has changed the mount of the driver root, mounting the driver root again", "path", l.cfg.Place.At)
+		l.warnOfMount()
 	}
 	if err := l.cfg.Place.Show(p.Root); err != nil {
 		return err
