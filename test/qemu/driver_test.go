@@ -49,6 +49,11 @@ func TestDriverInAGuest(t *testing.T) {
 			if err != nil || code != 0 || !strings.Contains(out, "--- PASS: "+boot.test) {
 				t.Errorf("exit code %d, %v\n%s", code, err, out)
 			}
+			for line := range strings.Lines(out) { // what the guest's test has measured
+				if strings.Contains(line, "_test.go:") {
+					t.Log(strings.TrimSpace(line))
+				}
+			}
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -90,6 +91,7 @@ func TestForeignMount(t *testing.T) {
 		return err == nil
 	}
 	until(t, &out, "ready", func() bool { return strings.Contains(out.String(), "driver is ready") && shown() })
+	began := time.Now()
 	if err := unix.Mount("tmpfs", "/run/nvidia/driver", "tmpfs", 0, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -97,6 +99,7 @@ func TestForeignMount(t *testing.T) {
 		t.Errorf("the store has the foreign mount: %q, %v", files, err)
 	}
 	until(t, &out, "mounted again", shown)
+	t.Logf("the driver root was mounted again after %.1f s", time.Since(began).Seconds())
 	has(t, out.String(), "another program has changed the mount of the driver root")
 	if err := agent.Process.Signal(unix.SIGTERM); err != nil {
 		t.Error(err)
