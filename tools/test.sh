@@ -11,7 +11,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 export GOWORK=off CGO_ENABLED=1 OUTRIGGER_BIN=$PWD/bin
 complete=
-if [ "${1:-}" = --complete ]; then complete=yes OUTRIGGER_SEQUENCES=${OUTRIGGER_SEQUENCES:-2400}; export OUTRIGGER_SEQUENCES; shift; fi
+if [ "${1:-}" = --complete ]; then complete=yes OUTRIGGER_SEQUENCES=${OUTRIGGER_SEQUENCES:-3000}; export OUTRIGGER_SEQUENCES; shift; fi
 events=$PWD/out/test/events.json
 mkdir -p "$(dirname "$events")"
 
