@@ -172,6 +172,7 @@ func TestABuildThatFailsSaysWhyAndLeavesTheNodeAsItWas(t *testing.T) {
 		"a compiler without memory": {edited(t, "Makefile", "modules:\n\t@echo 'cc1: out of memory allocating 65536 bytes after a total of 1 bytes'; exit 1\n"), cause.ModuleBuildKilled, "out of memory"},
 		"a make that is killed":     {edited(t, "Makefile", "modules:\n\t@echo begun; kill -9 $$PPID; sleep 600\n"), cause.ModuleBuildKilled, "signal: killed"},
 		"a full disk":               {edited(t, "Makefile", "modules:\n\t@echo 'nv.s: No space left on device'; exit 1\n"), cause.NoSpace, "No space left"},
+		"a cause before many lines": {edited(t, "Makefile", "modules:\n\t@echo 'as: nv.s: Too many open files'; seq 100; exit 1\n"), cause.ModuleBuildKilled, "Too many open files"},
 		"headers for another glibc": {edited(t, "Makefile", "modules:\n\t@echo \"modpost: /lib/libc.so.6: version \\`GLIBC_2.38' not found (required by modpost)\"; exit 1\n"), cause.KernelHeadersForeign, "GLIBC_2.38"},
 	} {
 		b := newBuilder(t, root)

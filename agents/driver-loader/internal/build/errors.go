@@ -40,20 +40,7 @@ func explain(c cause.Cause, lines []string, exit error) cause.Cause {
 	if ended, is := errors.AsType[*exec.ExitError](exit); is && (ended.ExitCode() < 0 || ended.ExitCode() > ofSignals) {
 		c.Code, c.Fix = cause.ModuleBuildKilled, cause.ModuleBuildKilled.Row().Fix
 	}
-	for _, sign := range []struct {
-		pattern string
-		code    cause.Code
-		// fix replaces the fix in the table of causes. Without a code, the cause keeps its code and its fix.
-		fix string
-	}{
-		{pattern: `No space left on device|Disk quota exceeded`, code: cause.NoSpace},
-		{pattern: `GLIBC_[0-9.]+' not found|GLIBCXX_\S+ not found`, code: cause.KernelHeadersForeign},
-		{pattern: `signal terminated program|signal 9|[Kk]illed$|\*\*\* .*\] (Terminated|Hangup|Interrupt|Aborted|Segmentation fault|Bus error)`, code: cause.ModuleBuildKilled},
-		{pattern: `out of memory|memory exhausted|Cannot allocate memory`, code: cause.ModuleBuildKilled},
-		{`error while loading shared libraries: \S+`, cause.BuildToolsMissing, "add the library to the image, or use the agent's image for the node's distribution"},
-		{pattern: `(gcc|clang|cc|ld|sh|bash|perl|awk|bc|strip|objtool): (command )?not found|make(\[\d+\])?: \S+: No such file or directory`, code: cause.BuildToolsMissing},
-		{pattern: `(^|\s)(fatal )?error:|\*\*\* `},
-	} {
+	for _, sign := range signs() {
 		pattern := regexp.MustCompile(sign.pattern)
 		for _, line := range lines {
 			if !pattern.MatchString(line) {
@@ -67,6 +54,39 @@ func explain(c cause.Cause, lines []string, exit error) cause.Cause {
 		}
 	}
 	return c
+}
+
+// sign is a pattern of lines that explain why a build failed.
+type sign struct {
+	pattern string
+	code    cause.Code
+	// fix replaces the fix in the table of causes. Without a code, the cause keeps its code and its fix.
+	fix string
+}
+
+// signs returns all signs, the most helpful first. Only the last sign can be an error in the sources.
+func signs() []sign {
+	return []sign{
+		{pattern: `No space left on device|Disk quota exceeded`, code: cause.NoSpace},
+		{pattern: `GLIBC_[0-9.]+' not found|GLIBCXX_\S+ not found`, code: cause.KernelHeadersForeign},
+		{pattern: `signal terminated program|signal 9|[Kk]illed$|\*\*\* .*\] (Terminated|Hangup|Interrupt|Aborted|Segmentation fault|Bus error)`, code: cause.ModuleBuildKilled},
+		{pattern: `out of memory|memory exhausted|Cannot allocate memory`, code: cause.ModuleBuildKilled},
+		{pattern: `Resource temporarily unavailable|Too many open files`, code: cause.ModuleBuildKilled},
+		{`Input/output error`, cause.ModuleBuildKilled, "check the disks of the store and of the headers: dmesg"},
+		{pattern: `Read-only file system`, code: cause.FolderReadOnly},
+		{`error while loading shared libraries: \S+`, cause.BuildToolsMissing, "add the library to the image, or use the agent's image for the node's distribution"},
+		{pattern: `(gcc|clang|cc|ld|sh|bash|perl|awk|bc|strip|objtool): (command )?not found|make(\[\d+\])?: \S+: No such file or directory`, code: cause.BuildToolsMissing},
+		{pattern: `(^|\s)(fatal )?error:|\*\*\* `},
+	}
+}
+
+// explaining returns a pattern of all lines that explain why a build failed.
+func explaining() *regexp.Regexp {
+	patterns := []string{`error:|not found|Killed`}
+	for _, s := range signs() {
+		patterns = append(patterns, s.pattern)
+	}
+	return regexp.MustCompile(strings.Join(patterns, "|"))
 }
 
 func noTool(name string, err error) error {

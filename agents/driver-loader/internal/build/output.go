@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"regexp"
 	"strings"
 
 	"outrigger.dev/pkg/text"
@@ -26,7 +25,7 @@ func (m makeRun) follow(output io.Reader, measure *meter) ([]string, error) {
 		_, drained := io.Copy(io.Discard, output)
 		return nil, errors.Join(err, drained)
 	}
-	failed := regexp.MustCompile(`error:|\*\*\* |No space left|Killed|not found`)
+	failed := explaining()
 	var tail, errs []string
 	written := 0
 	err = eachLine(output, func(line string) {
