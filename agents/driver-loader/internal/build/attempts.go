@@ -140,18 +140,21 @@ func (b *Builder) Failure(ctx context.Context, r Request) (why *cause.Cause, pen
 	return &last.Cause, last.next.IsZero() || b.now().Before(last.next)
 }
 
-// record records the result of a build, and reports a failure. It ignores results that say nothing about
-// the next build: the end of ctx, and a store in use.
-func (b *Builder) record(ctx context.Context, r Request, result error) error {
+// record records the result of a build with the given inputs, and reports a failure. It ignores results that say
+// nothing about the next build: the end of ctx, a store in use, and inputs that were changed during the build.
+func (b *Builder) record(ctx context.Context, r Request, inputs string, result error) error {
 	if result == nil {
 		return b.attempts().forget(r.Release)
 	}
 	if ctx.Err() != nil || cause.Is(result, cause.StoreBusy) {
 		return nil
 	}
-	inputs, err := b.inputs(ctx, r)
+	after, err := b.inputs(ctx, r)
 	if err != nil {
 		return nil //nolint:nilerr // without its inputs, the build is tried again
+	}
+	if after != inputs {
+		return nil // a person may have corrected the reason
 	}
 	why, is := errors.AsType[cause.Cause](result)
 	if !is {

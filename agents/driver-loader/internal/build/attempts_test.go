@@ -165,6 +165,50 @@ func TestABuildThatIsInterruptedIsRepeatedAfterPauses(t *testing.T) {
 	}
 }
 
+// A person corrects the node while the build runs.
+func TestARepairDuringABuildIsTried(t *testing.T) {
+	for name, repair := range map[string]func(r *tried) string{
+		"headers": func(r *tried) string {
+			return "echo new > " + r.root + "/usr/src/linux-headers-" + r.request.Release + "/Module.symvers"
+		},
+		"compiler": func(*tried) string {
+			return "sed -i s/9.9.9/9.9.10/ " + filepath.Join(strings.Split(os.Getenv("PATH"), ":")[0], "gcc")
+		},
+		"headers of the network adapters": func(r *tried) string {
+			dir := filepath.Join(r.Places.Mellanox, "usr/src/ofa_kernel/default")
+			return "mkdir -p " + dir + "; echo > " + dir + "/Module.symvers"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newTried(t, failing(rejected))
+			r.Places.Mellanox = t.TempDir()
+			r.driver("modules:\n\t@echo run >> RUNS; [ `wc -l < RUNS` -gt 1 ] || { " + repair(r) + "; }; echo '" + rejected + "'; exit 1\n")
+			for _, want := range []int{1, 2, 2} {
+				if got := r.again(); got != cause.ModuleBuildFailed || r.built() != want {
+					t.Errorf("%s, built %d times, want %d", got, r.built(), want)
+				}
+			}
+			if len(r.events) != 1 {
+				t.Errorf("events %v", r.events)
+			}
+		})
+	}
+}
+
+func TestABuildThatHasFetchedItsHeadersIsNotRepeated(t *testing.T) {
+	r := newTried(t, failing(rejected))
+	write(t, strings.Split(os.Getenv("PATH"), ":")[0]+"/gcc-12", "#!/bin/sh\necho fake\n")
+	assert.NilError(t, os.Chmod(strings.Split(os.Getenv("PATH"), ":")[0]+"/gcc-12", 0o700))
+	assert.NilError(t, os.RemoveAll(r.root+"/usr/src"))
+	r.request.Release = wanted
+	r.Repositories = &build.Repositories{Etc: etc(t, "file:"+repository(t))}
+	for range 2 {
+		if got := r.again(); got != cause.ModuleBuildFailed || r.built() != 1 {
+			t.Errorf("%s, built %d times", got, r.built())
+		}
+	}
+}
+
 func TestADownloadThatFailsIsRepeatedAfterPausesOrWithHeaders(t *testing.T) {
 	r := newTried(t, failing(rejected))
 	headers := r.root + "/usr/src/linux-headers-" + r.request.Release

@@ -87,14 +87,19 @@ func (r Request) Key(compiler string) cache.Key {
 // of the build, fetched headers, and the compiled files of a build that was interrupted. Failure says
 // whether the next build of the request can succeed.
 func (b *Builder) Build(ctx context.Context, r Request) (cache.Set, error) {
-	set, err := b.build(ctx, r)
-	if recordErr := b.record(ctx, r, err); recordErr != nil {
+	inputs, inputsErr := b.inputs(ctx, r)
+	if inputsErr != nil {
+		inputs = "" // the build says why, and its failure is not recorded
+	}
+	set, err := b.build(ctx, r, &inputs)
+	if recordErr := b.record(ctx, r, inputs, err); recordErr != nil {
 		b.Log.Warn("cannot record the result of the build, the next process builds again", "err", recordErr)
 	}
 	return set, err
 }
 
-func (b *Builder) build(ctx context.Context, r Request) (cache.Set, error) {
+// build is Build without the record. It sets inputs to the digest of the inputs with the headers that it has fetched.
+func (b *Builder) build(ctx context.Context, r Request, inputs *string) (cache.Set, error) {
 	observer := b.Progress
 	if r.Background {
 		observer = nil
@@ -123,7 +128,10 @@ func (b *Builder) build(ctx context.Context, r Request) (cache.Set, error) {
 	if err != nil {
 		return cache.Set{}, err
 	}
-	return b.compile(ctx, b.work(r, headers, compiler, report), source)
+	if *inputs, err = b.inputs(ctx, r); err != nil {
+		return cache.Set{}, err
+	}
+	return b.compile(ctx, b.work(r, headers, compiler, report), source, *inputs)
 }
 
 // source returns the folder with the sources of a request.

@@ -53,18 +53,14 @@ func (b *Builder) excluded(r Request) []string {
 	return append(slices.Clone(r.Exclude), "nvidia-peermem")
 }
 
-// compile builds modules, and adds them to the cache.
-func (b *Builder) compile(ctx context.Context, w work, source string) (set cache.Set, err error) {
+// compile builds modules with the given inputs, and adds them to the cache.
+func (b *Builder) compile(ctx context.Context, w work, source, inputs string) (set cache.Set, err error) {
 	// The stage makes this the only build of the node.
 	stage, err := staging.New(filepath.Join(b.Places.Store, "build"))
 	if err != nil {
 		return cache.Set{}, err
 	}
 	defer func() { err = errors.Join(err, stage.Close()) }()
-	inputs, err := b.inputs(ctx, w.Request)
-	if err != nil {
-		return cache.Set{}, err
-	}
 	w.dir = b.workDir()
 	if err := w.begin(source, inputs); err != nil {
 		return cache.Set{}, errors.Join(staging.Explain(w.dir, err), os.RemoveAll(w.dir))
