@@ -40,6 +40,8 @@ type attempt struct {
 	pause pace.Backoff
 }
 
+func newPause() pace.Backoff { return pace.Backoff{First: retryFirst, Most: retryMost} }
+
 // attempts remembers failed builds. A build that the compiler rejected is also recorded in the store,
 // so that the next process knows it. A new process tries all other builds at once: a person may have
 // corrected the reason.
@@ -63,7 +65,7 @@ func (a *attempts) find(release string) *attempt {
 		return last
 	}
 	data, err := hostfs.ReadFile(a.path(release), maxAttempt)
-	var recorded attempt
+	recorded := attempt{pause: newPause()}
 	if err != nil || json.Unmarshal(data, &recorded) != nil {
 		return nil // another build replaces a damaged record
 	}
@@ -72,15 +74,19 @@ func (a *attempts) find(release string) *attempt {
 
 // failed records a failed build. It reports whether the previous build of these inputs, if there was
 // one, had a cause with another code. Otherwise, the previous cause stays: compilers that run at the same
-// time fail in any order.
+// time fail in any order. The pause grows until the inputs change, whatever the cause.
 func (a *attempts) failed(release, inputs string, why cause.Cause, now time.Time) (news bool, err error) {
 	before := a.find(release)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	next := &attempt{Inputs: inputs, Cause: why, pause: pace.Backoff{First: retryFirst, Most: retryMost}}
-	news = before == nil || before.Inputs != inputs || before.Cause.Code != why.Code
+	next := &attempt{Inputs: inputs, Cause: why, pause: newPause()}
+	same := before != nil && before.Inputs == inputs
+	if same {
+		next.pause = before.pause
+	}
+	news = !same || before.Cause.Code != why.Code
 	if !news {
-		next.Cause, next.pause = before.Cause, before.pause
+		next.Cause = before.Cause
 	}
 	if a.last == nil {
 		a.last = map[string]*attempt{}

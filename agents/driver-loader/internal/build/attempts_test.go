@@ -209,6 +209,19 @@ func TestABuildThatHasFetchedItsHeadersIsNotRepeated(t *testing.T) {
 	}
 }
 
+// The causes of a host that lacks resources alternate.
+func TestPausesGrowAlthoughTheCauseChanges(t *testing.T) {
+	const full, killed = "nv.s: No space left on device", "virtual memory exhausted: Cannot allocate memory"
+	r := newTried(t, "modules:\n\t@echo run >> RUNS; [ $$(( `wc -l < RUNS` % 2 )) = 0 ] && echo '"+full+"' || echo '"+killed+"'; exit 1\n")
+	for end := r.now.Add(3 * time.Hour); r.now.Before(end); r.now = r.now.Add(time.Minute) {
+		r.again()
+	}
+	// After 1, 2, 4, 8, 16 and 32 minutes, then each 45 minutes.
+	if r.built() != 1+6+2 {
+		t.Errorf("%d tries in 3 hours, events %v", r.built(), r.events)
+	}
+}
+
 func TestADownloadThatFailsIsRepeatedAfterPausesOrWithHeaders(t *testing.T) {
 	r := newTried(t, failing(rejected))
 	headers := r.root + "/usr/src/linux-headers-" + r.request.Release
