@@ -69,7 +69,12 @@ func TestPeermemThatDoesNotCompileDoesNotHoldTheDriverBack(t *testing.T) {
 	if _, err := b.BuildAlone(t.Context(), r, base, peermem); code(err) != cause.ModuleBuildFailed || !strings.Contains(err.Error(), "it is incomplete") {
 		t.Error(err)
 	}
+	before, err := b.ToolsID(t.Context(), release, "x86_64")
+	assert.NilError(t, err)
 	write(t, header, "")
+	if after, err := b.ToolsID(t.Context(), release, "x86_64"); err != nil || after == before {
+		t.Errorf("other headers, and the same ID: %v", err)
+	}
 	alone, err := b.BuildAlone(t.Context(), r, base, peermem)
 	if err != nil || alone.Network != b.Places.Network(release, "x86_64").ID {
 		t.Errorf("%+v, %v", alone, err)

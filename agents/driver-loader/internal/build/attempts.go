@@ -186,16 +186,34 @@ func (b *Builder) inputs(ctx context.Context, r Request) (string, error) {
 	compiler, compilerErr := ChooseCompiler(ctx, h.Compiler)
 	err = errors.Join(err, compilerErr, record.Encode([]any{h, compiler}))
 	for _, dir := range slices.Compact([]string{h.Build, h.Source}) {
-		err = errors.Join(err, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-			if err != nil || e.IsDir() {
-				return err
-			}
-			info, err := e.Info()
-			if err != nil {
-				return err
-			}
-			return record.Encode([]any{path, info.Size(), info.ModTime().UnixNano()})
-		}))
+		err = errors.Join(err, recordFiles(record, dir))
 	}
 	return hex.EncodeToString(hash.Sum(nil)), err
+}
+
+// ToolsID returns a digest of what the build of an optional module depends on beside sources: the files of the headers
+// of the kernel and of the driver of network adapters, the compiler, and this program.
+func (b *Builder) ToolsID(ctx context.Context, release, machine string) (string, error) {
+	inputs, err := b.inputs(ctx, Request{Release: release, Machine: machine})
+	hash := sha256.New()
+	record := json.NewEncoder(hash)
+	err = errors.Join(err, record.Encode(inputs))
+	if network := b.Places.Network(release, machine); network.ID != "" {
+		err = errors.Join(err, recordFiles(record, network.Base))
+	}
+	return hex.EncodeToString(hash.Sum(nil)), err
+}
+
+// recordFiles records the files below a folder, with their sizes and times.
+func recordFiles(record *json.Encoder, dir string) error {
+	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		return record.Encode([]any{path, info.Size(), info.ModTime().UnixNano()})
+	})
 }

@@ -89,12 +89,20 @@ func (l *Loader) build(ctx context.Context, o Observation, s Step) error {
 	p, _ := o.payload(s.Driver.Digest)
 	request := l.request(o.Kernel, p, s.Driver.Flavour)
 	l.background.interrupt()
+	if s.optional == "" {
+		_, err := l.cfg.Builder.Build(ctx, request)
+		return err
+	}
+	tools, toolsErr := l.cfg.Builder.ToolsID(ctx, o.Kernel.Release, o.Kernel.Machine)
 	base, built := o.set(s.Driver)
 	var err error
-	if built && s.optional != "" {
+	if built {
 		_, err = l.cfg.Builder.BuildAlone(ctx, request, base, o.alone(s.optional))
 	} else {
 		_, err = l.cfg.Builder.Build(ctx, request)
+	}
+	if toolsErr == nil && cause.Is(err, cause.ModuleBuildFailed) {
+		return &rejectedError{error: err, tools: tools}
 	}
 	return err
 }

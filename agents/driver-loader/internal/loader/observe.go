@@ -78,6 +78,7 @@ func (l *Loader) Observe(ctx context.Context) (Observation, error) {
 	if o.Adapter = pci.Present(l.cfg.Kernel.Sys, pci.Mellanox); o.Adapter {
 		o.Network = l.cfg.Builder.Places.Network(o.Kernel.Release, o.Kernel.Machine).ID
 	}
+	l.observeTools(ctx, &o)
 	o.Displays, err = l.displays(ctx, o)
 	note(err)
 	if o.Running.Version == "" {

@@ -1,6 +1,8 @@
 package loader
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -23,21 +25,52 @@ type OptionalModule struct {
 // Attempt is a failed attempt to load an optional module. The journal records it.
 type Attempt struct {
 	// Given identifies the circumstances. If they change, the module is tried again.
-	Given string `json:"given"`
-	// At is the time of the attempt. It is zero after a failure of the compiler, which would repeat.
-	At    time.Time   `json:"at,omitzero"`
+	Given string    `json:"given"`
+	At    time.Time `json:"at,omitzero"`
+	// Tools is set if the compiler rejected the module. It is the result of Builder.ToolsID before the build.
+	Tools string      `json:"tools,omitempty"`
 	Cause cause.Cause `json:"cause"`
+
+	// repeats is set if the compiler would reject the module again.
+	repeats bool
 }
 
-// recent reports whether it is too early to try again without a change. An attempt in the future is not recent:
-// the clock was ahead when the journal recorded it.
-func (a Attempt) recent() bool {
+// recent reports whether it is too early to try again without a change.
+func (a Attempt) recent() bool { return a.repeats || !a.over() }
+
+// over reports whether the pause after an attempt is over. It is over for an attempt in the future: the clock was ahead
+// when the journal recorded it.
+func (a Attempt) over() bool {
 	age := time.Since(a.At)
-	return a.At.IsZero() || age >= 0 && age < attemptInterval
+	return age < 0 || age >= attemptInterval
 }
 
 // attemptInterval is the time between attempts to load an optional module without a change of the node.
 const attemptInterval = 10 * time.Minute
+
+// rejectedError is the error of a build that the compiler rejected.
+type rejectedError struct {
+	error
+	// tools is the result of Builder.ToolsID before the build.
+	tools string
+}
+
+func (e *rejectedError) Unwrap() error { return e.error }
+
+// observeTools finds the builds of optional modules that would fail again.
+func (l *Loader) observeTools(ctx context.Context, o *Observation) {
+	now := ""
+	for key, tried := range o.Tried {
+		if tried.Tools == "" || !tried.over() {
+			continue
+		}
+		if now == "" {
+			now, _ = l.cfg.Builder.ToolsID(ctx, o.Kernel.Release, o.Kernel.Machine)
+		}
+		tried.repeats = tried.Tools == now
+		o.Tried[key] = tried
+	}
+}
 
 // optional returns the step of a node whose driver works: the step that loads a missing optional module,
 // or done with the states of the optional modules.
@@ -129,8 +162,8 @@ func (l *Loader) skip(o Observation, s Step, err error) {
 	why := optionalCause(s.optional, causes(s, err)[0])
 	l.cfg.Log.Error("cannot load an optional module, continuing without it", "module", s.optional, "code", why.Code, "cause", why.Text, "fix", why.Fix)
 	tried := Attempt{Given: o.given(s.Driver, s.optional), At: time.Now(), Cause: why}
-	if cause.Is(err, cause.ModuleBuildFailed) {
-		tried.At = time.Time{}
+	if rejected, is := errors.AsType[*rejectedError](err); is {
+		tried.Tools = rejected.tools
 	}
 	if err := l.journal.edit(func(r *record) { r.Tried = with(r.Tried, s.Driver.Attempt(s.optional), tried) }); err != nil {
 		l.cfg.Log.Warn("cannot record in the journal that an optional module is not loaded, continuing", "module", s.optional, "err", err)
