@@ -110,11 +110,11 @@ func (m *Manager) failed(ctx context.Context, err error, stopped bool) {
 	m.metrics.count(failed, 0)
 }
 
-// evict requests evictions of pods. It is called again while PodDisruptionBudgets block evictions.
+// evict requests evictions of pods, but not of pods that come back. It is called again while PodDisruptionBudgets block evictions.
 func (m *Manager) evict(ctx context.Context, users []mig.Holder) {
 	done := map[procowner.Pod]bool{}
 	for _, u := range users {
-		if done[u.Pod] {
+		if u.Stays || done[u.Pod] {
 			continue
 		}
 		done[u.Pod] = true

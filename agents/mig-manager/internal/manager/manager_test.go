@@ -51,6 +51,7 @@ func TestManager(t *testing.T) {
 		"left":    (*node).testsNothingIsLeft,
 		"others":  (*node).testsACordonOfOthersStays,
 		"paused":  (*node).testsDaemonSetsArePaused,
+		"tenant":  (*node).testsPodsAreEvictedBeforeAPause,
 		"static":  (*node).testsAStaticPodIsNotEvicted,
 		"forged":  (*node).testsForgedOwnersAreDenied,
 		"many":    (*node).testsOwnersThatArePutTogether,

@@ -76,24 +76,6 @@ func Next(o Observation) Action {
 	return a
 }
 
-// waitsForDaemonSets reports whether all users are pods that come back after an eviction. Then only a pause can remove
-// them. While other pods use the GPUs too, a pause would stop the DaemonSets for as long as these pods run.
-func (a Action) waitsForDaemonSets() bool {
-	return len(a.Users) > 0 && !slices.ContainsFunc(a.Users, func(h mig.Holder) bool { return !h.Stays })
-}
-
-// keepsPause reports whether the pods of DaemonSets could prevent the change.
-func (o Observation) keepsPause(a Action) bool {
-	switch a.Kind {
-	case Apply, Reboot:
-		return true
-	case Hold:
-		return a.State == Rebooting || a.waitsForDaemonSets() || a.State == Pending && o.Plan.Unknown != nil
-	default:
-		return a.waitsForDaemonSets()
-	}
-}
-
 // keepsCordon reports whether new pods could prevent the change.
 func (o Observation) keepsCordon(a Action) bool {
 	switch a.Kind {
@@ -228,7 +210,7 @@ func (o Observation) busy(users []mig.Holder, again time.Duration) Action {
 		return a.withCause("GPUs or MIG devices that must change are in use")
 	}
 	a = a.withCause("waiting for the users of GPUs or MIG devices that must change")
-	evict := o.Options.Policy == EvictPods && evictable(users)
+	evict := o.Options.Policy == EvictPods && o.evictable(users)
 	if (evict || o.Options.Cordon) && !o.Node.Unschedulable {
 		a.Kind = Cordon
 		return a
@@ -261,11 +243,6 @@ func (a Action) substance() string {
 	}
 	slices.Sort(names)
 	return a.Why + ": " + strings.Join(slices.Compact(names), ", ")
-}
-
-// evictable reports whether evictions remove all users.
-func evictable(users []mig.Holder) bool {
-	return !slices.ContainsFunc(users, func(h mig.Holder) bool { return h.Pod.Name == "" || h.Stays || isSystemPod(h) })
 }
 
 // maxListed is the largest number of users in a cause.

@@ -47,10 +47,6 @@ func policy(p manager.Policy) func(*manager.Observation) {
 
 func cordoned(o *manager.Observation) { o.Node.Unschedulable, o.Node.Cordoned = true, true }
 
-func stays(o *manager.Observation)    { o.Users[0].Stays = true }
-func pausable(o *manager.Observation) { o.Node.Pausable = true }
-func paused(o *manager.Observation)   { o.Node.Paused = true }
-
 func failed(left time.Duration) func(*manager.Observation) {
 	return func(o *manager.Observation) {
 		o.Attempt = manager.Attempt{Err: errors.New("create GPU instance 3g.40gb at 4:4: it broke"), Wait: left}
@@ -61,15 +57,18 @@ func reset(o *manager.Observation) {
 	o.Attempt = manager.Attempt{Err: errors.New("GPU 0: it takes effect after a reboot"), Reboot: true, Wait: time.Minute}
 }
 
+// nextCase is an observation with the next action.
+type nextCase struct {
+	o     manager.Observation
+	kind  manager.Kind
+	state manager.State
+	// cause has parts of the cause.
+	cause []string
+	after time.Duration
+}
+
 func TestNext(t *testing.T) {
-	for name, tc := range map[string]struct {
-		o     manager.Observation
-		kind  manager.Kind
-		state manager.State
-		// cause has parts of the cause.
-		cause []string
-		after time.Duration
-	}{
+	testNext(t, map[string]nextCase{
 		"before the API server has answered": {o: manager.Observation{}, kind: manager.Rest},
 		"no label and no default":            {o: manager.Observation{Node: manager.Node{Known: true}}, kind: manager.Rest},
 		"the layouts are as desired": {
@@ -158,31 +157,6 @@ func TestNext(t *testing.T) {
 			o:    asked(cordoned, reset, func(o *manager.Observation) { o.Options.Reboot, o.Attempt.Rebooting = true, true }),
 			kind: manager.Hold, state: manager.Rebooting, after: time.Minute,
 		},
-		"DaemonSets that hold the driver are paused": {
-			o: asked(used, stays, pausable), kind: manager.Pause, state: manager.Pending, cause: []string{"train-0"},
-		},
-		"DaemonSets are not paused while other pods run": {
-			o: asked(used, stays, pausable, byProcess), kind: manager.Hold, state: manager.Pending, cause: []string{"train-0"}, after: 2 * time.Second,
-		},
-		"DaemonSets are paused although pods make the config fail": {
-			o: asked(used, stays, pausable, policy(manager.FailOnPods)), kind: manager.Pause, state: manager.Failed, cause: []string{"train-0"},
-		},
-		"nothing can be paused any more": {
-			o: asked(used, stays, paused), kind: manager.Hold, state: manager.Pending, cause: []string{"train-0"}, after: 2 * time.Second,
-		},
-		"the pause stays until the change is made": {o: asked(paused), kind: manager.Apply, state: manager.Pending},
-		"the pause ends with the change": {
-			o: asked(paused, cordoned, func(o *manager.Observation) { o.Plan = apply.Plan{} }), kind: manager.Resume, state: manager.Success,
-		},
-		"the pause ends when nothing is asked for":  {o: manager.Observation{Node: manager.Node{Known: true, Paused: true}}, kind: manager.Resume},
-		"the pause ends when the change has failed": {o: asked(paused, failed(time.Minute)), kind: manager.Resume, state: manager.Failed, cause: []string{"it broke"}},
-		"the pause ends while other pods run": {
-			o: asked(used, paused), kind: manager.Resume, state: manager.Pending, cause: []string{"train-0"},
-		},
-		"the pause stays until the host has rebooted": {
-			o:    asked(paused, reset, func(o *manager.Observation) { o.Options.Reboot, o.Attempt.Rebooting = true, true }),
-			kind: manager.Hold, state: manager.Rebooting, after: time.Minute,
-		},
 		"a cordon of somebody else stays":              {o: asked(func(o *manager.Observation) { o.Node.Unschedulable, o.Plan = true, apply.Plan{} }), kind: manager.Settle, state: manager.Success},
 		"an attempt that failed waits":                 {o: asked(failed(time.Minute)), kind: manager.Hold, state: manager.Failed, cause: []string{"it broke"}, after: time.Minute},
 		"it is failed until the next attempt succeeds": {o: asked(failed(0)), kind: manager.Apply, state: manager.Failed, cause: []string{"it broke"}},
@@ -262,7 +236,12 @@ func TestNext(t *testing.T) {
 			o: asked(reset, func(o *manager.Observation) { o.Options.Reboot, o.Attempt.Rebooted = true, true }), kind: manager.Hold,
 			state: manager.Failed, cause: []string{"did not take effect after a reboot"}, after: time.Minute,
 		},
-	} {
+	})
+}
+
+func testNext(t *testing.T, cases map[string]nextCase) {
+	t.Helper()
+	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			got := manager.Next(tc.o)
 			if got.Kind != tc.kind || got.State != tc.state || got.After != tc.after {

@@ -46,3 +46,35 @@ func (n *node) testsDaemonSetsArePaused() {
 	n.until("resumed after a crash", resumed)
 	stop()
 }
+
+// testsPodsAreEvictedBeforeAPause: a pod of a DaemonSet and another pod hold GPUs.
+func (n *node) testsPodsAreEvictedBeforeAPause() {
+	n.cfg.Options.Policy = manager.EvictPods
+	n.cfg.Stays = func(_ context.Context, p procowner.Pod) bool { return p.Name == "monitor-0" }
+	n.ask("all-balanced")
+	n.labels(deployClient, "true")
+	const namespace = "of-tenant"
+	n.pod(namespace, "monitor-0")
+	n.pod(namespace, "train-0")
+	n.set(func() { n.users = []mig.Holder{holds(namespace, "monitor-0"), holds(namespace, "train-0")} })
+	stop := n.start()
+	exists := func(name string) bool {
+		var p struct{}
+		return n.admin.Get(n.Context(), kube.Object{API: "v1", Resource: "pods", Namespace: namespace, Name: name}, &p) == nil
+	}
+	n.until("cordoned and train-0 evicted", func(s shown) bool {
+		return s.Spec.Unschedulable && s.Metadata.Labels[deployClient] == "true" && !exists("train-0")
+	})
+	n.set(func() { n.users = []mig.Holder{holds(namespace, "monitor-0")} })
+	n.until("paused", func(s shown) bool {
+		return s.Spec.Unschedulable && s.Metadata.Labels[deployClient] == "paused-for-mig-change"
+	})
+	if !exists("monitor-0") {
+		n.Error("the agent evicted a pod that comes back")
+	}
+	n.set(func() { n.users = nil })
+	if s := n.succeeds(); s.Metadata.Labels[deployClient] != "true" {
+		n.Errorf("the node is left as %+v", s)
+	}
+	stop()
+}
