@@ -102,6 +102,8 @@ type Manager struct {
 	loaded string
 	// cordoned and paused are set after this process has requested a cordon or a pause, even if the response was lost.
 	cordoned, paused bool
+	// pausedSince is the time of the first observation of the current pause.
+	pausedSince time.Time
 	// about is the last published state, without details that change often. cause is the published text.
 	about incident
 	cause string
@@ -131,6 +133,8 @@ type attempt struct {
 	pause
 	// change identifies the change.
 	change string
+	// stuck has the users that a pause of DaemonSets has not removed.
+	stuck []procowner.Pod
 }
 
 // The delays after a failed write to the Node.
@@ -186,6 +190,9 @@ func (m *Manager) step(ctx context.Context) (reconcile.Result, error) {
 		return reconcile.Result{}, nil //nolint:nilerr // the observation is not complete
 	}
 	a := Next(o)
+	if len(a.Users) > 0 {
+		m.attempt.stuck = a.Stuck
+	}
 	a.Cause = oneLine(a.Cause)
 	m.exportState(o, a)
 	m.logState(o, a)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"outrigger.dev/pkg/gpu/mig"
+	"outrigger.dev/pkg/procowner"
 )
 
 // Kind is the kind of an Action.
@@ -46,6 +47,8 @@ type Action struct {
 	// Users are the users that the change waits for, and Why is the part of Cause before their list.
 	Users []mig.Holder
 	Why   string
+	// Stuck has the pods of Users that a pause of DaemonSets has not removed.
+	Stuck []procowner.Pod
 	// After is the time after which the loop observes again if nothing changes, 0 for never.
 	After time.Duration
 }
@@ -83,7 +86,8 @@ func (o Observation) keepsCordon(a Action) bool {
 		return true
 	case Hold:
 		waits := len(a.Users) > 0 || a.State == Pending && o.Plan.Unknown != nil
-		return a.State == Rebooting || waits && o.Options.cordons()
+		cordons := o.Options.cordons() && (o.Options.Cordon || len(a.Stuck) == 0)
+		return a.State == Rebooting || waits && cordons
 	case Rest, Settle, Uncordon, Pause, Resume:
 	}
 	return false
@@ -204,7 +208,7 @@ func formatDuration(d time.Duration) string {
 
 // busy returns the action for a change of instances or GPUs in use.
 func (o Observation) busy(users []mig.Holder, again time.Duration) Action {
-	a := Action{Kind: Hold, State: Pending, Users: users, After: again}
+	a := Action{Kind: Hold, State: Pending, Users: users, Stuck: o.stuck(users), After: again}
 	if o.Options.Policy == FailOnPods {
 		a.State = Failed
 		return a.withCause("GPUs or MIG devices that must change are in use")
@@ -224,6 +228,9 @@ func (o Observation) busy(users []mig.Holder, again time.Duration) Action {
 
 // withCause returns the action with a cause that lists its users.
 func (a Action) withCause(why string) Action {
+	if len(a.Stuck) > 0 {
+		why += fmt.Sprintf(" (a pause of %s has not removed the pods that come back: let their DaemonSets select nvidia.com/gpu.deploy.client=true, or delete them)", formatDuration(pauseLimit))
+	}
 	a.Why, a.Cause = why, why+": "+describeUsers(a.Users)
 	return a
 }

@@ -9,6 +9,7 @@ import (
 	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu/mig"
+	"outrigger.dev/pkg/procowner"
 )
 
 // Observation is the input of Next.
@@ -34,6 +35,10 @@ type Observation struct {
 	Plan    apply.Plan
 	// Users are the holders that prevent Plan. Plan.Unknown says why they may be incomplete.
 	Users []mig.Holder
+	// PausedFor is the time since the DaemonSets were paused. Stuck has the users of the same change that an earlier
+	// pause has not removed.
+	PausedFor time.Duration
+	Stuck     []procowner.Pod
 	// Attempt is the last attempt to make the same change.
 	Attempt Attempt
 	Options Options

@@ -21,10 +21,10 @@ var errStarting = errors.New("the agent has not observed the node yet")
 // observe observes the node.
 func (m *Manager) observe(ctx context.Context) Observation {
 	if wanted := cmp.Or(m.node.Config, m.cfg.Default); wanted != m.wanted {
-		m.wanted, m.recovery.until = wanted, time.Time{}
+		m.wanted, m.recovery.until, m.pausedSince = wanted, time.Time{}, time.Time{}
 	}
 	m.loaded = m.cfg.Loaded() // first, so that the GPUs are read after this load of the driver
-	o := Observation{Node: m.node, Wanted: m.wanted, Settled: m.inEffect, Options: m.cfg.Options}
+	o := Observation{Node: m.node, Wanted: m.wanted, Settled: m.inEffect, Options: m.cfg.Options, PausedFor: m.observePause()}
 	if m.about.State == Failed {
 		o.Failed = m.about.Config
 	}
@@ -40,7 +40,7 @@ func (m *Manager) observe(ctx context.Context) Observation {
 		return o
 	}
 	m.loadRebootNote()
-	o.Attempt = m.attempt.Attempt
+	o.Attempt, o.Stuck = m.attempt.Attempt, m.attempt.stuck
 	o.Attempt.Wait = m.attempt.remaining(m.now())
 	o.Users = o.Plan.Holders()
 	m.stopUnits = m.stopUnits || slices.ContainsFunc(o.Users, m.ofHost)
