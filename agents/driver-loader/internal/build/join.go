@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/staging"
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/hostfs"
@@ -19,7 +20,6 @@ import (
 
 // The files in a folder with the parts of modules.
 const (
-	linkScript  = "BUILD"
 	linkDigests = "SHA256SUMS"
 	// maxLinked is the largest size of a linked module, in bytes.
 	maxLinked = 1 << 30
@@ -33,13 +33,13 @@ func join(ctx context.Context, parts, to string) ([]string, error) {
 		return nil, staging.Explain(to, err)
 	}
 	// With -e, the script ends when a linker fails, and leaves no unfinished module, whose digest would be wrong.
-	_, err := output(ctx, to, "sh", "-e", "./"+linkScript)
+	_, err := output(ctx, to, "sh", "-e", "./"+payload.LinkName)
 	if failed, is := errors.AsType[*toolError](err); is {
 		why := explain(cause.Cause{
 			Code: cause.BuildToolsMissing, Subject: parts, Text: failed.Error(),
 			Fix: "use an image that has ld (the package binutils), or the open modules",
 		}, strings.Split(failed.output, "\n"), failed.err)
-		why.Text = "its script " + linkScript + " does not link the modules: " + text.Printable(why.Text)
+		why.Text = "its script " + payload.LinkName + " does not link the modules: " + text.Printable(why.Text)
 		return nil, why
 	}
 	if err != nil {
