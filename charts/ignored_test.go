@@ -11,7 +11,7 @@ import (
 )
 
 // withoutEffect begins the description of each value that a chart accepts for values files of NVIDIA's
-// charts, but does not use: "Without effect: REASON; FIX."
+// charts, but does not use: "Without effect: REASON; FIX.".
 const withoutEffect = "Without effect: "
 
 // ignoredValue is a value that a chart accepts, but does not use.

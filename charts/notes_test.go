@@ -173,7 +173,7 @@ func TestTheNotesSayHowToUninstall(t *testing.T) {
 		}
 		for _, object := range documents(out) {
 			labels, _, _ := strings.Cut(object, "\nspec:\n")
-			for _, label := range strings.Split(selector, ",") {
+			for label := range strings.SplitSeq(selector, ",") {
 				if strings.Contains(object, "\nkind: DaemonSet\n") && !strings.Contains(labels+"\n", "\n    "+strings.Replace(label, "=", ": ", 1)+"\n") {
 					t.Errorf("%s: a DaemonSet lacks the label %s:\n%s", chart, label, labels)
 				}

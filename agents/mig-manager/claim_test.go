@@ -40,7 +40,7 @@ func TestCommandsWaitForTheClaimOfAnotherProgram(t *testing.T) {
 			r.prints(restored, "restore", "-f", saved)
 			grant, err := lease.Claim(t.Context(), "mig-manager", "change of MIG layouts", time.Minute)
 			assert.NilError(t, err)
-			defer grant.Release() //nolint:errcheck // it is released below
+			defer grant.Release()
 			const claimed = "lease is claimed by mig-manager (change of MIG layouts)"
 			r.fails(3, claimed, append(args, "--lease-timeout=0s")...)
 			r.fails(3, "waited 1ms for the exclusive use of NVML by another program to end: ", append(args, "--lease-timeout=1ms")...)

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"outrigger.dev/pkg/cdi"
 	"outrigger.dev/pkg/driverroot"
 	"outrigger.dev/pkg/gpu"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // A device for pods that manage a node, management.nvidia.com/gpu=all, is a

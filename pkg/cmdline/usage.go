@@ -54,7 +54,7 @@ func checkType(f cli.Flag, value string) error {
 		_, err = strconv.ParseUint(value, 0, 64)
 	case *cli.IntSliceFlag:
 		allowed = "integers, separated by commas"
-		for _, word := range strings.Split(value, ",") {
+		for word := range strings.SplitSeq(value, ",") {
 			if _, e := strconv.ParseInt(strings.TrimSpace(word), 0, 64); e != nil {
 				err = e
 			}

@@ -215,7 +215,7 @@ func TestOnlyRootWritesFacts(t *testing.T) {
 			d := newDir(t)
 			held, err := d.Hold(contract.ToolkitReady, contract.Record{Writer: "container-toolkit", Values: map[string]string{contract.KeyCDIHook: "/tmp/x"}})
 			must(t, err)
-			defer held.Release() //nolint:errcheck // the file is not at its path any more
+			defer held.Release()
 			if f := d.Read(contract.ToolkitReady); f.State != contract.Valid {
 				t.Fatalf("the fact is %s (%s) before", f.State, f.Reason)
 			}

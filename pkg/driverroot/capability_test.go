@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"outrigger.dev/pkg/driverroot"
-
 	"github.com/google/go-cmp/cmp"
+
+	"outrigger.dev/pkg/driverroot"
 )
 
 // The expected values are those of libnvidia-container, which mounts by

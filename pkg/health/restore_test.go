@@ -106,18 +106,21 @@ func TestRestoredIncidents(t *testing.T) {
 		},
 		"a driver that reports recovery actions needs no such fix": {
 			script{{0, observe()}, {1, apply(xid("GPU-0", 95))}},
-			script{{2, observe(asks(gpu.RecoveryNone))}}, one("GPU-0", uncontained),
+			script{{2, observe(asks(gpu.RecoveryNone))}},
+			one("GPU-0", uncontained),
 		},
 		"and proves the end": {
 			script{{0, observe()}, {1, apply(xid("GPU-0", 95))}}, script{{later, observe(asks(gpu.RecoveryNone))}}, map[gpu.UUID]string{},
 		},
 		"an XID that this process observes, too, is its own": {
 			script{{0, observe()}, {1, apply(xid("GPU-0", 95))}},
-			script{{later, observe()}, {later, apply(xid("GPU-0", 95))}}, one("GPU-0", uncontained),
+			script{{later, observe()}, {later, apply(xid("GPU-0", 95))}},
+			one("GPU-0", uncontained),
 		},
 		"a GPU that is not there is initialized anew": {
 			script{{0, observe()}, {1, apply(xid("GPU-0", 95))}},
-			script{{2, observe(func(n *gpu.Node) { n.GPUs = n.GPUs[1:] })}, {3, observe()}}, map[gpu.UUID]string{},
+			script{{2, observe(func(n *gpu.Node) { n.GPUs = n.GPUs[1:] })}, {3, observe()}},
+			map[gpu.UUID]string{},
 		},
 		"the ID of an instance belongs to another MIG device now": {
 			script{{0, observe()}, {1, apply(migXID("GPU-1", 1, 1, 95))}},
@@ -126,7 +129,8 @@ func TestRestoredIncidents(t *testing.T) {
 				for i := range n.GPUs[1].MIG.Devices {
 					n.GPUs[1].MIG.Devices[i].UUID += "-new"
 				}
-			})}}, map[gpu.UUID]string{},
+			})}},
+			map[gpu.UUID]string{},
 		},
 		"SIGHUP forgets": {
 			script{{0, observe()}, {1, apply(xid("GPU-0", 95))}}, script{{2, observe()}, {3, forget}}, map[gpu.UUID]string{},

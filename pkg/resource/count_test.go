@@ -5,13 +5,13 @@ import (
 	"maps"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
 	"outrigger.dev/pkg/health"
 	"outrigger.dev/pkg/resource"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // A share with a number of devices keeps its devices when others come and go.
@@ -34,8 +34,10 @@ func TestSharesOfANumberOfDevices(t *testing.T) {
 		"a GPU comes while one is missing":   {two, two, [][]int{{1}, {0, 1}}, []string{"shared time-slicing: 0x2 1x2"}},
 		"the config has another number then": {two, []config.Share{count(res, "shared", 1)}, [][]int{{0, 1, 2}, {1, 2}}, []string{"nvidia.com/gpu: 2", "shared time-slicing: 1x2"}},
 		"each of several shares keeps its own": {
-			[]config.Share{count(res, "a", 1), count(res, "b", 1)}, []config.Share{count(res, "a", 1), count(res, "b", 1)},
-			[][]int{{0, 1, 2}, {1, 2, 3}}, []string{"a time-slicing: 3x2", "b time-slicing: 1x2", "nvidia.com/gpu: 2"},
+			[]config.Share{count(res, "a", 1), count(res, "b", 1)},
+			[]config.Share{count(res, "a", 1), count(res, "b", 1)},
+			[][]int{{0, 1, 2}, {1, 2, 3}},
+			[]string{"a time-slicing: 3x2", "b time-slicing: 1x2", "nvidia.com/gpu: 2"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

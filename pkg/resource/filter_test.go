@@ -3,13 +3,13 @@ package resource_test
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
 	"outrigger.dev/pkg/health"
 	"outrigger.dev/pkg/resource"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestFilter(t *testing.T) {

@@ -3,14 +3,14 @@ package resource_test
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
 	"outrigger.dev/pkg/health"
 	"outrigger.dev/pkg/resource"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestDerive(t *testing.T) {

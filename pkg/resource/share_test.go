@@ -5,13 +5,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
 	"outrigger.dev/pkg/health"
 	"outrigger.dev/pkg/resource"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 const (

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"maps"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,9 +22,7 @@ func testToken(w *world) {
 	const forbidden = "is forbidden: User"
 	object := func(api, kind, namespace, name string, fields map[string]any) *unstructured.Unstructured {
 		o := model.Ref{APIVersion: api, Kind: kind, Namespace: namespace, Name: name}.Object()
-		for key, value := range fields {
-			o.Object[key] = value
-		}
+		maps.Copy(o.Object, fields)
 		return o
 	}
 	plugin := w.Get(daemonSet("device-plugin"))

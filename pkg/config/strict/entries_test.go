@@ -3,9 +3,9 @@ package strict_test
 import (
 	"testing"
 
-	"outrigger.dev/pkg/config/strict"
-
 	"github.com/google/go-cmp/cmp"
+
+	"outrigger.dev/pkg/config/strict"
 )
 
 func TestEntries(t *testing.T) {

@@ -63,7 +63,7 @@ func TestNamesInResourceSlices(t *testing.T) {
 				}
 				sorted := func(names string) map[string]bool {
 					out := map[string]bool{}
-					for _, name := range strings.Fields(names) {
+					for name := range strings.FieldsSeq(names) {
 						out[name] = true
 					}
 					return out

@@ -191,7 +191,7 @@ func (t *table) pinMIG(g *gpu.GPU) []int {
 		d, at := g.MIG.Devices[i], g.MIG.Devices[i].Index
 		free := func() bool { return !in.taken(at) && !used[at] }
 		if !free() {
-			for at = in.floor; !free(); at++ { //nolint:revive // the condition does the work
+			for at = in.floor; !free(); at++ {
 			}
 		}
 		if out[i], used[at] = at, true; d.UUID != "" {

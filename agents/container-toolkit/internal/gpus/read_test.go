@@ -147,7 +147,7 @@ func TestReadWaitsForTheClaimOfAnotherProgram(t *testing.T) {
 	}
 	grant, err := contract.Dir{Root: cfg.RunRoot, ProcRoot: "/proc"}.NVML().Claim(t.Context(), "mig-manager", "change of MIG layouts", time.Minute)
 	assert.NilError(t, err)
-	defer grant.Release() //nolint:errcheck // it is released below
+	defer grant.Release()
 	const claimed = "lease is claimed by mig-manager (change of MIG layouts)"
 	for wait, want := range map[time.Duration]string{0: claimed, time.Millisecond: "waited 1ms for the exclusive use of NVML by another program to end: "} {
 		cfg.LeaseWait = wait

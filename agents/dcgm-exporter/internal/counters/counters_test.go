@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"outrigger.dev/agents/dcgm-exporter/internal/counters"
-
 	"github.com/google/go-cmp/cmp"
+
+	"outrigger.dev/agents/dcgm-exporter/internal/counters"
 )
 
 func TestTheDefaultListIsServedWhole(t *testing.T) {

@@ -6,12 +6,12 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"outrigger.dev/agents/dcgm-exporter/internal/exposition"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/nvml/telemetry"
 	"outrigger.dev/pkg/health"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestHealth(t *testing.T) {

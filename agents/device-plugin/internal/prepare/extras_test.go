@@ -4,11 +4,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu/gputest"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestExtras(t *testing.T) {

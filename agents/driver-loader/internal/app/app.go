@@ -74,20 +74,7 @@ func (s *settings) agent(log *slog.Logger) (*agent.Agent, error) {
 		licenses.Again()
 	}
 	s.config.Started = licenses.Again
-	s.config.Skipped = func(c cause.Cause) {
-		report(kube.Event{Warning: true, Reason: string(c.Code), Message: c.Error()})
-	}
-	l := loader.New(s.config, s.machine)
-	built := progress.Log(log, "building")
-	s.config.Builder.Progress = func(p progress.Progress) {
-		built(p)
-		l.Report(p)
-	}
-	s.config.Builder.Failed = func(c cause.Cause) {
-		if up != nil {
-			up.events.Report(kube.Event{Warning: true, Reason: reasonBuildFailed, Message: c.Error()})
-		}
-	}
+	l := s.loader(report, log)
 	ready := l.Ready
 	imported := make(chan struct{})
 	parts := []agent.Part{
@@ -123,6 +110,23 @@ func (s *settings) agent(log *slog.Logger) (*agent.Agent, error) {
 		Name: "loader", Run: l.Run, Ready: ready, Reload: l.Retry, Collectors: []prometheus.Collector{loader.NewMetrics(l), daemons.NewMetrics(s.daemons)},
 	})
 	return a, nil
+}
+
+// loader returns the loader, which reports modules that cannot be built or loaded.
+func (s *settings) loader(report func(kube.Event), log *slog.Logger) *loader.Loader {
+	s.config.Skipped = func(c cause.Cause) {
+		report(kube.Event{Warning: true, Reason: string(c.Code), Message: c.Error()})
+	}
+	l := loader.New(s.config, s.machine)
+	built := progress.Log(log, "building")
+	s.config.Builder.Progress = func(p progress.Progress) {
+		built(p)
+		l.Report(p)
+	}
+	s.config.Builder.Failed = func(c cause.Cause) {
+		report(kube.Event{Warning: true, Reason: reasonBuildFailed, Message: c.Error()})
+	}
+	return l
 }
 
 // importPayload imports the driver that the flags name. It makes this driver the desired one, unless the flags name

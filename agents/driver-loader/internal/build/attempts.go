@@ -141,7 +141,7 @@ func (b *Builder) Failure(ctx context.Context, r Request) (why *cause.Cause, pen
 		return nil, false
 	}
 	if inputs, err := b.inputs(ctx, r); err != nil || inputs != last.Inputs {
-		return nil, false
+		return nil, false //nolint:nilerr // without its inputs, the build is tried again
 	}
 	return &last.Cause, last.next.IsZero() || b.now().Before(last.next)
 }

@@ -62,7 +62,7 @@ func TestPrecompiledModulesWithNVIDIAsLicenses(t *testing.T) {
 // TestPartsOfModulesAreLinkedAndSigned links modules that Ubuntu distributes in parts, with a script of the package.
 func TestPartsOfModulesAreLinkedAndSigned(t *testing.T) {
 	const release = "6.8.0-60-generic"
-	object := string(payloadtest.Modules("580.95.05", release, moduletest.Proprietary)["nvidia.ko"])
+	object := payloadtest.Modules("580.95.05", release, moduletest.Proprietary)["nvidia.ko"]
 	signer, err := build.NewSigner(newKey(t, "rsa"))
 	assert.NilError(t, err)
 	signed, err := signer.Sign([]byte(object), build.HashFor(""))

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"outrigger.dev/agents/driver-loader/internal/license"
-
 	"github.com/google/go-cmp/cmp"
+
+	"outrigger.dev/agents/driver-loader/internal/license"
 )
 
 // output is what nvidia-smi -q prints of GPUs with this text after their license's title.

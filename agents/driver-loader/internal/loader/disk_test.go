@@ -20,7 +20,7 @@ import (
 func TestAStoreThatCannotBeWrittenHasItsCause(t *testing.T) {
 	for code, spoil := range map[cause.Code]func(store string) error{
 		cause.NoSpace: func(store string) error {
-			f, err := os.Create(filepath.Join(store, "filler"))
+			f, err := os.Create(filepath.Join(store, "filler")) //nolint:forbidigo // it fills the disk
 			for err == nil {
 				_, err = f.Write(make([]byte, 4096))
 			}

@@ -60,7 +60,7 @@ func TestSourcesOfImagesAreImported(t *testing.T) {
 func TestASourceThatIsTooLargeIsRejected(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gdrdrv-1")
 	write(t, filepath.Join(dir, "Makefile"), "")
-	f, err := os.Create(filepath.Join(dir, "large"))
+	f, err := os.Create(filepath.Join(dir, "large")) //nolint:forbidigo // it has no content
 	assert.NilError(t, err)
 	assert.NilError(t, f.Truncate(1<<30))
 	assert.NilError(t, f.Close())

@@ -25,7 +25,7 @@ const (
 func (d Driver) label(from string) error {
 	enforcing, err := hostfs.ReadFile(filepath.Join(d.Sys, "fs/selinux/enforce"), 16)
 	if err != nil || strings.TrimSpace(string(enforcing)) != "1" {
-		return nil // a kernel without SELinux has no such file
+		return nil //nolint:nilerr // a kernel without SELinux has no such file
 	}
 	err = filepath.WalkDir(from, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {

@@ -5,13 +5,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"outrigger.dev/agents/feature-discovery/internal/label"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
 	"outrigger.dev/pkg/pci"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // lines parses labels without their domain, separated by spaces.

@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"outrigger.dev/agents/feature-discovery/internal/ready"
-
 	"github.com/google/go-cmp/cmp"
+
+	"outrigger.dev/agents/feature-discovery/internal/ready"
 )
 
 func TestParseChain(t *testing.T) {

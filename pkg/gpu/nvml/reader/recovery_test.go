@@ -30,7 +30,8 @@ func TestCondition(t *testing.T) {
 		"an old uncorrectable error":     {[]string{"0.ecc-aggregate-dram-uncorrected=9"}, gpu.RecoveryNone, nil},
 		"corrected errors":               {[]string{"0.ecc-volatile-dram-corrected=9", "0.remap-corrected=2", "0.remap-uncorrected=1"}, gpu.RecoveryNone, nil},
 		"all at once": {
-			[]string{"0.recovery=reset", "0.remap-pending=1", "0.remap-failed=1", "0.ecc-volatile-dram-uncorrected=1"}, gpu.RecoveryReset,
+			[]string{"0.recovery=reset", "0.remap-pending=1", "0.remap-failed=1", "0.ecc-volatile-dram-uncorrected=1"},
+			gpu.RecoveryReset,
 			[]gpu.MemoryFault{gpu.RowRemapFailed, gpu.UncorrectedECC, gpu.RowRemapPending},
 		},
 		"a driver that does not know":                  {set: []string{noFields}},

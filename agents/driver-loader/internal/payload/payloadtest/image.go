@@ -66,13 +66,14 @@ func (d Driver) Ubuntu(t testing.TB, release string) string {
 		open["lib/modules/"+release+"/kernel/nvidia-580srv-open/"+name] = content
 	}
 	// Ubuntu's linker joins the parts, which here needs only cat.
-	script := "set -e\n"
+	var script strings.Builder
+	script.WriteString("set -e\n")
 	for name, content := range Modules(d.Version, release, moduletest.Proprietary) {
 		objects["lib/modules/"+release+"/kernel/nvidia-580srv/bits/parts/"+name+".1"] = content[:70]
 		objects["lib/modules/"+release+"/kernel/nvidia-580srv/bits/parts/"+name+".2"] = content[70:]
-		script += fmt.Sprintf("cat parts/%[1]s.1 parts/%[1]s.2 > %[1]s\n", name)
+		fmt.Fprintf(&script, "cat parts/%[1]s.1 parts/%[1]s.2 > %[1]s\n", name)
 	}
-	objects["lib/modules/"+release+"/kernel/nvidia-580srv/bits/BUILD"] = script
+	objects["lib/modules/"+release+"/kernel/nvidia-580srv/bits/BUILD"] = script.String()
 	bits["lib/modules/"+release+"/kernel/nvidia-580srv/bits/SHA256SUMS"] = ""
 	bits["lib/modules/"+release+"/kernel/nvidia-535srv/bits/nvidia.ko.sig"] = "of another driver"
 	for name, content := range map[string]map[string]string{
