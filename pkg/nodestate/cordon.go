@@ -12,15 +12,25 @@ import (
 // that it does not uncordon a node that another writer has cordoned. Cordon fails if the Node has
 // changed since it was read as n.
 func (w *Writer) Cordon(ctx context.Context, n Node, value string) error {
-	quoted, err := json.Marshal(value)
+	record, err := annotate(n, w.cfg.Cordon, value)
 	if err != nil {
 		return err
 	}
 	ops := []kube.Operation{kube.Unchanged(n.Version), {Op: "add", Path: "/spec/unschedulable", Value: json.RawMessage("true")}}
+	return w.patch(ctx, "cordon", append(ops, record...))
+}
+
+// annotate returns the patch that sets an annotation.
+func annotate(n Node, key, value string) ([]kube.Operation, error) {
+	quoted, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	var ops []kube.Operation
 	if n.Annotations == nil {
 		ops = append(ops, kube.Operation{Op: "add", Path: "/metadata/annotations", Value: json.RawMessage("{}")})
 	}
-	return w.patch(ctx, "cordon", append(ops, kube.Operation{Op: "add", Path: kube.AnnotationPath(w.cfg.Cordon), Value: quoted}))
+	return append(ops, kube.Operation{Op: "add", Path: kube.AnnotationPath(key), Value: quoted}), nil
 }
 
 // Uncordon reverts the changes of Cordon. It fails if the Node has changed since it was read as n.

@@ -22,13 +22,17 @@ const maxValue = 63
 
 // Pause keeps DaemonSets of other programs off the Node while an agent changes the driver or the GPUs, because their pods
 // hold the driver and come back after an eviction. Such a DaemonSet selects the Node by a label with the value "true", which
-// has another value during the pause. The value is the whole state of a pause, so another process can end it.
+// has another value during the pause. NVIDIA's managers write the same values, so an annotation records a pause of this writer,
+// also for the next process.
 type Pause struct {
 	// Value is the value of paused labels, such as PausedForDriverUpgrade. If it is empty, no label is paused.
 	Value string
 	// Label is another label to pause, in addition to the labels of NVIDIA's GPU Operator for programs that hold the
 	// driver. It may be empty.
 	Label string
+	// Annotation is the key of the annotation which records that this writer has paused the labels. The writes that
+	// begin and end the pause also change the annotation.
+	Annotation string
 }
 
 // keys returns the labels that a pause changes.
@@ -85,33 +89,49 @@ func (w *Writer) Pausable(n Node) bool {
 	return len(w.cfg.Pause.changes(n, w.cfg.Pause.paused)) > 0
 }
 
-// Paused reports whether a label of the Node is paused.
-func (w *Writer) Paused(n Node) bool {
-	return len(w.cfg.Pause.changes(n, w.cfg.Pause.resumed)) > 0
-}
+// Paused reports whether this writer has paused labels of the Node.
+func (w *Writer) Paused(n Node) bool { return n.Annotations[w.cfg.Pause.Annotation] != "" }
 
-// Pause pauses the labels. It fails if the Node has changed since it was read as n.
-func (w *Writer) Pause(ctx context.Context, n Node) error {
-	return w.relabel(ctx, "pause the labels nvidia.com/gpu.deploy.… of", n, w.cfg.Pause.changes(n, w.cfg.Pause.paused))
+// Pause pauses the labels, and records this in an annotation with a value. It fails if the Node has changed since it was
+// read as n.
+func (w *Writer) Pause(ctx context.Context, n Node, value string) error {
+	labels := w.cfg.Pause.changes(n, w.cfg.Pause.paused)
+	if len(labels) == 0 {
+		return nil
+	}
+	ops, err := relabel(n, labels)
+	if err != nil {
+		return err
+	}
+	record, err := annotate(n, w.cfg.Pause.Annotation, value)
+	if err != nil {
+		return err
+	}
+	return w.patch(ctx, "pause the labels nvidia.com/gpu.deploy.… of", append(ops, record...))
 }
 
 // Resume reverts the changes of Pause. It fails if the Node has changed since it was read as n.
 func (w *Writer) Resume(ctx context.Context, n Node) error {
-	return w.relabel(ctx, "restore the labels nvidia.com/gpu.deploy.… of", n, w.cfg.Pause.changes(n, w.cfg.Pause.resumed))
-}
-
-// relabel changes labels that the Node has.
-func (w *Writer) relabel(ctx context.Context, what string, n Node, labels map[string]string) error {
-	if len(labels) == 0 {
+	if !w.Paused(n) {
 		return nil
 	}
+	ops, err := relabel(n, w.cfg.Pause.changes(n, w.cfg.Pause.resumed))
+	if err != nil {
+		return err
+	}
+	ops = append(ops, kube.Operation{Op: "remove", Path: kube.AnnotationPath(w.cfg.Pause.Annotation)})
+	return w.patch(ctx, "restore the labels nvidia.com/gpu.deploy.… of", ops)
+}
+
+// relabel returns the patch that changes labels that the Node has.
+func relabel(n Node, labels map[string]string) ([]kube.Operation, error) {
 	ops := []kube.Operation{kube.Unchanged(n.Version)}
 	for key, value := range labels {
 		quoted, err := json.Marshal(value)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		ops = append(ops, kube.Operation{Op: "replace", Path: kube.LabelPath(key), Value: quoted})
 	}
-	return w.patch(ctx, what, ops)
+	return ops, nil
 }

@@ -47,11 +47,12 @@ func TestAPauseIsReverted(t *testing.T) {
 // TestPause pauses the labels of a Node at an API server, and reverts the pause in another process.
 func TestPause(t *testing.T) {
 	const client, dcgm, own, driver = "nvidia.com/gpu.deploy.client", "nvidia.com/gpu.deploy.dcgm", "example.org/monitor", "nvidia.com/gpu.deploy.driver"
+	const record = "outrigger.dev/paused"
 	before := map[string]string{client: "true", dcgm: "false", own: "true", driver: "true"}
 	s := apitest.New(t, maps.Clone(before))
 	start := func() *Writer {
 		w := writer(t, s)
-		w.cfg.Pause = Pause{Value: PausedForDriverUpgrade, Label: own}
+		w.cfg.Pause = Pause{Value: PausedForDriverUpgrade, Label: own, Annotation: record}
 		return w
 	}
 	w := start()
@@ -62,12 +63,13 @@ func TestPause(t *testing.T) {
 	if err := w.Resume(t.Context(), n); err != nil || read(t, w).Version != n.Version {
 		t.Errorf("a resume without a pause writes the Node: %v", err)
 	}
-	if err := w.Pause(t.Context(), n); err != nil {
+	if err := w.Pause(t.Context(), n, "x"); err != nil {
 		t.Fatal(err)
 	}
 	during := map[string]string{client: PausedForDriverUpgrade, dcgm: "false", own: PausedForDriverUpgrade, driver: "true"}
 	want(t, during, read(t, w).Labels)
 	n = read(t, w)
+	want(t, map[string]string{record: "x"}, n.Annotations)
 	s.Update("kubectl", func(n *apitest.Node) { n.Labels["zone"] = "a" })
 	if err := w.Resume(t.Context(), n); err == nil {
 		t.Error("a resume of an outdated Node succeeds")
@@ -83,6 +85,30 @@ func TestPause(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, before, read(t, w).Labels)
+	if n = read(t, w); len(n.Annotations) > 0 {
+		t.Errorf("the annotations %v are left", n.Annotations)
+	}
+}
+
+// TestAPauseOfOthersStays: NVIDIA's managers write the same values.
+func TestAPauseOfOthersStays(t *testing.T) {
+	for name, revert := range map[string]func(*Writer) error{
+		"resume":   func(w *Writer) error { return w.Resume(t.Context(), read(t, w)) },
+		"withdraw": func(w *Writer) error { return w.Withdraw(t.Context(), Published{Pause: true}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			labels := map[string]string{"nvidia.com/gpu.deploy.client": PausedForDriverUpgrade, "nvidia.com/gpu.deploy.dcgm": "x_" + PausedForDriverUpgrade}
+			w := writer(t, apitest.New(t, maps.Clone(labels)))
+			w.cfg.Pause = Pause{Value: PausedForDriverUpgrade, Annotation: "outrigger.dev/paused"}
+			if err := w.Pause(t.Context(), read(t, w), "x"); err != nil || w.Pausable(read(t, w)) || w.Paused(read(t, w)) {
+				t.Errorf("the pause of others is a pause of this writer: %v", err)
+			}
+			if err := revert(w); err != nil {
+				t.Fatal(err)
+			}
+			want(t, labels, read(t, w).Labels)
+		})
+	}
 }
 
 // TestAWithdrawnPauseEnds: the labels are not the writer's, so it restores them whoever has set them, and removes none.
@@ -90,9 +116,9 @@ func TestAWithdrawnPauseEnds(t *testing.T) {
 	const client, dcgm, nvsm, own = "nvidia.com/gpu.deploy.client", "nvidia.com/gpu.deploy.dcgm", "nvidia.com/gpu.deploy.nvsm", "example.org/monitor"
 	for name, prepare := range map[string]func(*Writer) error{
 		"there was no pause": func(*Writer) error { return nil },
-		"in a pause":         func(w *Writer) error { return w.Pause(t.Context(), read(t, w)) },
+		"in a pause":         func(w *Writer) error { return w.Pause(t.Context(), read(t, w), "x") },
 		"after a pause": func(w *Writer) error {
-			if err := w.Pause(t.Context(), read(t, w)); err != nil {
+			if err := w.Pause(t.Context(), read(t, w), "x"); err != nil {
 				return err
 			}
 			return w.Resume(t.Context(), read(t, w))
@@ -101,7 +127,7 @@ func TestAWithdrawnPauseEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before := map[string]string{client: "true", dcgm: "false", nvsm: "true", own: "true", "nvidia.com/gpu.deploy.dcgm-exporter": "x"}
 			w := writer(t, apitest.New(t, maps.Clone(before)))
-			w.cfg.Pause = Pause{Value: PausedForMIGChange, Label: own}
+			w.cfg.Pause = Pause{Value: PausedForMIGChange, Label: own, Annotation: "outrigger.dev/paused"}
 			if err := prepare(w); err != nil {
 				t.Fatal(err)
 			}

@@ -25,6 +25,7 @@ func TestTheDriverLoaderChangesWhatAnUpgradeDoes(t *testing.T) {
 	maps.Copy(changes, map[string]change{
 		"the state of an upgrade":  {of: in("upgrade-required", "nvidia.com/gpu-driver-upgrade-state", "metadata", "labels")},
 		"a pause of DaemonSets":    {of: in("paused-for-driver-upgrade", "nvidia.com/gpu.deploy.client", "metadata", "labels")},
+		"the record of a pause":    {of: in("590", "outrigger.dev/driver-upgrade-paused", "metadata", "annotations")},
 		"its cause":                {of: in("c", "outrigger.dev/driver-upgrade-cause", "metadata", "annotations")},
 		"a long cause":             {of: in(strings.Repeat("c", 1024), "outrigger.dev/driver-upgrade-cause", "metadata", "annotations")},
 		"a cause that is too long": {in(strings.Repeat("c", 1025), "outrigger.dev/driver-upgrade-cause", "metadata", "annotations"), "the agent writes annotations of at most 1024 characters"},

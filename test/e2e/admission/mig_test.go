@@ -26,6 +26,7 @@ func TestTheMIGManagerChangesWhatAChangeOfLayoutsDoes(t *testing.T) {
 			}})(o)
 		}},
 		"a pause of DaemonSets":    {of: in("paused-for-mig-change", "nvidia.com/gpu.deploy.client", "metadata", "labels")},
+		"the record of a pause":    {of: in("all-balanced", "outrigger.dev/mig-config-paused", "metadata", "annotations")},
 		"an agent of another kind": {in("false", "nvidia.com/gpu.deploy.driver", "metadata", "labels"), others + "these labels: nvidia.com/gpu.deploy.driver"},
 		"the config itself":        {in("all-disabled", "nvidia.com/mig.config", "metadata", "labels"), others + "these labels: nvidia.com/mig.config"},
 		"another annotation":       {in("c", "a", "metadata", "annotations"), others + "these annotations: a"},

@@ -25,6 +25,9 @@ const (
 	// CordonedAnnotation is written in the same patch as the cordon. A Node has it exactly while it is
 	// cordoned by this agent. Its value is the desired driver.
 	CordonedAnnotation = "outrigger.dev/driver-upgrade-cordoned"
+	// PausedAnnotation is written in the same patch as a pause of DaemonSets (nodestate.Pause). A Node has it exactly
+	// while this agent pauses labels. Its value is the desired driver.
+	PausedAnnotation = "outrigger.dev/driver-upgrade-paused"
 	// CauseAnnotation says why the upgrade waits or failed.
 	CauseAnnotation = "outrigger.dev/driver-upgrade-cause"
 	// GrantAnnotation permits the Node to begin the upgrade to the driver in its value. Package

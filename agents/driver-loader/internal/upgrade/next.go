@@ -26,8 +26,8 @@ type Node struct {
 	Unschedulable bool
 	// Cordoned is set if this agent cordoned the node, see CordonedAnnotation.
 	Cordoned bool
-	// Pausable is set if a pause would change labels of the Node, and Paused if labels are paused for an upgrade of
-	// the driver.
+	// Pausable is set if a pause would change labels of the Node, and Paused if this agent has paused labels, see
+	// PausedAnnotation.
 	Pausable, Paused bool
 	// Skip is the value of SkipLabel, and Requested the value of RequestedAnnotation.
 	Skip, Requested bool

@@ -105,7 +105,7 @@ func New(cfg Config) *Upgrade {
 	u := &Upgrade{cfg: cfg, journal: j, blocked: map[string]string{}}
 	u.node = nodestate.New(cfg.Client, nodestate.Config{
 		Notes: []string{CauseAnnotation}, Cordon: CordonedAnnotation, Log: cfg.Log,
-		Pause: nodestate.Pause{Value: nodestate.PausedForDriverUpgrade, Label: cfg.PauseLabel},
+		Pause: nodestate.Pause{Value: nodestate.PausedForDriverUpgrade, Label: cfg.PauseLabel, Annotation: PausedAnnotation},
 	})
 	u.loop = reconcile.New(reconcile.Config{
 		Name: "upgrade", Step: u.step, Retry: cfg.Retry, Delays: kube.Delays, Patient: true, Log: cfg.Log,
@@ -222,7 +222,7 @@ func (u *Upgrade) runAction(ctx context.Context, node nodestate.Node, a Action, 
 		return nil, u.node.Uncordon(ctx, node)
 	case Pause:
 		u.cfg.Log.Info("keeping DaemonSets that hold the driver off the node, until the upgrade ends")
-		return nil, u.node.Pause(ctx, node)
+		return nil, u.node.Pause(ctx, node, u.journal.Target)
 	case Resume:
 		return nil, u.node.Resume(ctx, node)
 	case WaitForJobs, EvictPods, DrainNode, Swap, Validate, RollBack:

@@ -73,14 +73,16 @@ func (f *fleet) testsAnUpgradeOfANode() {
 		continue
 	}
 	stop()
-	if s.Spec.Unschedulable || s.Metadata.Labels[deployClient] != "true" || s.cause() != "" || s.Metadata.Annotations[upgrade.CordonedAnnotation] != "" || m.loaded != "2" {
+	if s.Spec.Unschedulable || s.Metadata.Labels[deployClient] != "true" || s.cause() != "" || s.Metadata.Annotations[upgrade.CordonedAnnotation]+s.Metadata.Annotations[upgrade.PausedAnnotation] != "" || m.loaded != "2" {
 		f.Errorf("at the end, the node is %+v with driver %s", s, m.loaded)
 	}
 	if got := f.pods(); !slices.Equal(got, []string{"cpu"}) {
 		f.Errorf("the pods %v are left", got)
 	}
 
-	// A restart without a change writes nothing.
+	// A restart without a change writes nothing, also if NVIDIA's driver manager has paused labels.
+	c := f.operator(f.T, m.name)
+	assert.NilError(f, c.Patch(f.Context(), c.Node(), []kube.Operation{{Op: "replace", Path: kube.LabelPath(deployClient), Value: []byte(`"paused-for-driver-upgrade"`)}}, nil))
 	m.looked = make(chan struct{}, 100)
 	before := m.show()
 	stop = m.start()
@@ -89,6 +91,9 @@ func (f *fleet) testsAnUpgradeOfANode() {
 	stop()
 	if after := m.show(); after.Metadata.ResourceVersion != before.Metadata.ResourceVersion {
 		f.Errorf("a restart without a change wrote the Node: %+v", after)
+	}
+	if j, err := upgrade.ReadJournal(m.journal); err != nil || j.State != upgrade.Done {
+		f.Errorf("a restart without a change changes the state to %v: %v", j.State, err)
 	}
 }
 

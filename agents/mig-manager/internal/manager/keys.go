@@ -18,6 +18,9 @@ const (
 	// CordonedAnnotation is written in the same patch as the cordon. A Node has it exactly while it
 	// is cordoned by this agent. Its value is the config.
 	CordonedAnnotation = "outrigger.dev/mig-config-cordoned"
+	// PausedAnnotation is written in the same patch as a pause of DaemonSets (nodestate.Pause). A Node has it exactly
+	// while this agent pauses labels. Its value is the config.
+	PausedAnnotation = "outrigger.dev/mig-config-paused"
 )
 
 // State is a value of StateLabel.

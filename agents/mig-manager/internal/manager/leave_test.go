@@ -29,6 +29,7 @@ func (n *node) testsNothingIsLeft() {
 		{Op: "add", Path: "/spec/unschedulable", Value: []byte("true")},
 		{Op: "add", Path: kube.AnnotationPath(manager.CordonedAnnotation), Value: []byte(`"all-disabled"`)},
 		{Op: "add", Path: kube.AnnotationPath("of.others/note"), Value: []byte(`"1"`)},
+		{Op: "add", Path: kube.AnnotationPath(manager.PausedAnnotation), Value: []byte(`"all-disabled"`)},
 		{Op: "add", Path: kube.LabelPath("nvidia.com/gpu.deploy.client"), Value: []byte(`"paused-for-mig-change"`)},
 	}, nil))
 	m := manager.New(n.cfg)

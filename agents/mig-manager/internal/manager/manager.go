@@ -152,7 +152,8 @@ func New(cfg Config) *Manager {
 	}
 	m.writer = nodestate.New(cfg.Client, nodestate.Config{
 		Notes: []string{CauseAnnotation}, Cordon: CordonedAnnotation,
-		Pause: nodestate.Pause{Value: nodestate.PausedForMIGChange, Label: cfg.PauseLabel}, Time: func() time.Time { return m.now() }, Log: cfg.Log,
+		Pause: nodestate.Pause{Value: nodestate.PausedForMIGChange, Label: cfg.PauseLabel, Annotation: PausedAnnotation},
+		Time:  func() time.Time { return m.now() }, Log: cfg.Log,
 	})
 	m.loop = reconcile.New(reconcile.Config{
 		Name: "mig config", Step: m.step, Retry: pace.Backoff{First: retryWrite, Most: retryWriteMost}, Delays: kube.Delays,

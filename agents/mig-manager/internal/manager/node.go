@@ -65,7 +65,7 @@ func (m *Manager) uncordon(ctx context.Context) error {
 
 // pause keeps DaemonSets that hold the driver off the node.
 func (m *Manager) pause(ctx context.Context) error {
-	return m.changeNode(ctx, func(n nodestate.Node) error { return m.writer.Pause(ctx, n) })
+	return m.changeNode(ctx, func(n nodestate.Node) error { return m.writer.Pause(ctx, n, m.wanted) })
 }
 
 // resume lets these DaemonSets return.

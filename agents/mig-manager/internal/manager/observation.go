@@ -80,8 +80,7 @@ type Node struct {
 	Cause  string
 	// Unschedulable is set while the node is cordoned, and Cordoned if this agent has cordoned it.
 	Unschedulable, Cordoned bool
-	// Pausable is set if a pause would change labels of the Node, and Paused if labels are paused for a change of
-	// MIG layouts.
+	// Pausable is set if a pause would change labels of the Node, and Paused if this agent has paused labels.
 	Pausable, Paused bool
 }
 

@@ -18,7 +18,11 @@ const deployClient = "nvidia.com/gpu.deploy.client"
 // labels sets a label of the Node, as feature discovery does.
 func (n *node) labels(key, value string) {
 	n.Helper()
-	op := kube.Operation{Op: "add", Path: kube.LabelPath(key), Value: []byte(strconv.Quote(value))}
+	n.patch(kube.Operation{Op: "add", Path: kube.LabelPath(key), Value: []byte(strconv.Quote(value))})
+}
+
+func (n *node) patch(op kube.Operation) {
+	n.Helper()
 	assert.NilError(n, n.admin.Patch(n.Context(), n.admin.Node(), []kube.Operation{op}, nil))
 }
 
@@ -42,8 +46,9 @@ func (n *node) testsDaemonSetsArePaused() {
 	stop()
 
 	n.labels(deployClient, "paused-for-mig-change")
+	n.patch(kube.Operation{Op: "add", Path: "/metadata/annotations", Value: []byte(`{"` + manager.PausedAnnotation + `": "all-balanced"}`)})
 	stop = n.start()
-	n.until("resumed after a crash", resumed)
+	n.until("resumed after a crash", func(s shown) bool { return resumed(s) && s.Metadata.Annotations[manager.PausedAnnotation] == "" })
 	stop()
 }
 
