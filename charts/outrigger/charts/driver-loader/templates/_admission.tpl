@@ -27,6 +27,7 @@
 - nvidia.com/gpu-driver-upgrade-wait-for-pod-completion-start-time
 - nvidia.com/gpu-driver-upgrade-validation-start-time
 - outrigger.dev/driver-upgrade-cordoned
+- outrigger.dev/driver-upgrade-paused
 - outrigger.dev/driver-upgrade-cause
 - outrigger.dev/driver-upgrade-driver
 - outrigger.dev/driver-upgrade-failed

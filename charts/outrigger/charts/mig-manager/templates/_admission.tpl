@@ -8,7 +8,7 @@
 # a change of MIG layouts does.
 {{ include "outrigger.nodePolicy" (dict "root" $ "name" $name "labels" $labels "account" $account "manager" "mig-manager"
   "own" (include "outrigger.pausedLabels" (dict "root" $ "own" "nvidia.com/mig.config.state"))
-  "annotations" (list "outrigger.dev/mig-config-cause" "outrigger.dev/mig-config-cordoned") "cordon" true) }}
+  "annotations" (list "outrigger.dev/mig-config-cause" "outrigger.dev/mig-config-cordoned" "outrigger.dev/mig-config-paused") "cordon" true) }}
 ---
 {{ include "outrigger.policyBinding" (dict "name" $name "labels" $labels) }}
 {{- if eq .Values.gpuPods "evict" }}
