@@ -2,6 +2,7 @@ package admission_test
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -19,6 +20,12 @@ func TestTheDriverLoaderChangesWhatAnUpgradeDoes(t *testing.T) {
 	p := load(t, "driver-loader/defaults.golden", "outrigger-driver-loader.gpu-operator-resources")
 	in := func(value any, name string, path ...string) func(fields) {
 		return func(o fields) { part(o, path...)[name] = value }
+	}
+	condition := func(name string) func(fields) {
+		return func(o fields) {
+			status := part(o, "status")
+			status["conditions"] = append(slices.Clone(status["conditions"].([]any)), fields{"type": name, "status": "False", "reason": "R", "message": "m"})
+		}
 	}
 	changes := foreignOwners("driver-loader")
 	maps.Copy(changes, cordons("driver-loader", cordoned))
@@ -39,7 +46,9 @@ func TestTheDriverLoaderChangesWhatAnUpgradeDoes(t *testing.T) {
 		"a finalizer":              {in([]any{"a.b/c"}, "finalizers", "metadata"), metadata + "finalizers"},
 		"a taint":                  {in([]any{}, "taints", "spec"), noSpec + ", but for its cordon: taints"},
 		"a field of tomorrow":      {in("x", "tomorrow", "spec"), noSpec + ", but for its cordon: tomorrow"},
-		"what the kubelet tells":   {in(fields{"nvidia.com/gpu": "9"}, "capacity", "status"), noStatus + ": capacity"},
+		"what the kubelet tells":   {in(fields{"nvidia.com/gpu": "9"}, "capacity", "status"), noStatus + ", but for the condition GPUOptionalModulesLoaded: capacity"},
+		"its condition":            {of: condition("GPUOptionalModulesLoaded")},
+		"another condition":        {condition("GPUReady"), "the agent writes only the condition GPUOptionalModulesLoaded"},
 	})
 	for name, c := range changes {
 		t.Run(name, func(t *testing.T) {

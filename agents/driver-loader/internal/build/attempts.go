@@ -153,7 +153,7 @@ func (b *Builder) record(ctx context.Context, r Request, inputs string, result e
 		return b.attempts().forget(r.Release)
 	}
 	if ctx.Err() != nil || cause.Is(result, cause.StoreBusy) {
-		return nil
+		return nil //nolint:nilerr // it says nothing about the next build
 	}
 	after, err := b.inputs(ctx, r)
 	if err != nil {
