@@ -27,7 +27,7 @@ const (
 
 // releaseKinds are the kinds that a Helm release of the umbrella has even with the orchestrator: their
 // objects give rights, or tenants share them. The template outrigger.releaseKinds has the same list.
-var releaseKinds = []string{
+var releaseKinds = []string{ //nolint:gochecknoglobals // it is constant
 	"Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
 	"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "RuntimeClass", "DeviceClass",
 }

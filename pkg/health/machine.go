@@ -71,7 +71,7 @@ func (m *Machine) Hangs(reason string) { m.hang = reason }
 // Apply reports whether the event counts against a GPU.
 func (m *Machine) Apply(ev gpu.Event, at time.Time) bool {
 	severity := Ignored
-	switch ev.Kind {
+	switch ev.Kind { //nolint:exhaustive // other events are no faults
 	case gpu.EventXID:
 		severity = m.rules.severityOf(ev.XID)
 	case gpu.EventLost:

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
+	"log" //nolint:depguard // for the log of http.Server
 	"log/slog"
 	"net/http"
 	"net/http/httptest"

@@ -209,7 +209,7 @@ func rollOutsAreQuiet(t *testing.T) {
 			if p, err := shared.Policy(ctx); err == nil && p.Status.State != "ready" {
 				bad = cmp.Or(bad, p.Condition("Ready").Message)
 			}
-			time.Sleep(200 * time.Millisecond)
+			time.Sleep(200 * time.Millisecond) //nolint:forbidigo // it looks at the policy all the time
 		}
 		left <- bad
 	}()

@@ -11,7 +11,7 @@ import (
 )
 
 // otherKinds are the kinds of NVIDIA's GPU Operator whose objects say how nodes are configured.
-var otherKinds = []struct{ version, resource, kind string }{
+var otherKinds = []struct{ version, resource, kind string }{ //nolint:gochecknoglobals // it is constant
 	{"v1", "clusterpolicies", "ClusterPolicy"}, {"v1alpha1", "nvidiadrivers", "NVIDIADriver"}, {"v1alpha1", "gpuclusters", "GPUCluster"},
 }
 

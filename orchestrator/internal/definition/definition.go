@@ -36,7 +36,7 @@ const (
 const servedTimeout = 30 * time.Second
 
 // ref names the CustomResourceDefinition.
-var ref = model.Ref{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition", Name: Name}
+var ref = model.Ref{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition", Name: Name} //nolint:gochecknoglobals // it is constant
 
 // Apply applies the definition that this program contains, and waits until the API server serves the kind. If somebody
 // deletes the definition, Apply first lets the deletion complete, with all ClusterPolicies. The objects of the policies

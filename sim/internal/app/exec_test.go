@@ -69,11 +69,19 @@ func (sh *shell) run(line string) string {
 	return ""
 }
 
+// mountinfo returns the mounts of the machine, without the mounts of other tests that run at the same time.
 func mountinfo(t *testing.T) string {
 	t.Helper()
 	data, err := os.ReadFile("/proc/self/mountinfo")
 	assert.NilError(t, err)
-	return string(data)
+	var mounts []string
+	for line := range strings.Lines(string(data)) {
+		point := strings.Fields(line)[4]
+		if !strings.HasPrefix(point, os.TempDir()+"/") && !strings.HasPrefix(point, "/run/outrigger-") {
+			mounts = append(mounts, line)
+		}
+	}
+	return strings.Join(mounts, "")
 }
 
 func TestExecShowsTheNodeAtTheRealPaths(t *testing.T) {

@@ -89,7 +89,7 @@ func (h *Helm) InstallChart(ctx context.Context, name string, c chart.Charter, v
 			break
 		}
 		// The CRD is Established, and a busy API server does not list its kind yet.
-		time.Sleep(crdPause)
+		time.Sleep(crdPause) //nolint:forbidigo // no event says when the API server serves a kind
 	}
 	if err != nil {
 		return fmt.Errorf("helm install %s: %w", name, err)

@@ -118,7 +118,7 @@ func (f *flags) help(w io.Writer, commands []command) {
 		if l, ok := f.letters[one.Name]; ok {
 			names = "-" + l + ", " + names
 		}
-		switch f.value(one.Name) {
+		switch f.value(one.Name) { //nolint:exhaustive // a flag without a value adds nothing
 		case required:
 			names += "=" + value
 		case optional:

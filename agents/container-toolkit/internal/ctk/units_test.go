@@ -42,7 +42,7 @@ func TestTheUnitKnowsTheDriversModules(t *testing.T) {
 		"kernel/drivers/i2c/busses/i2c-nvidia-gpu.ko:":               false,
 		"kernel/drivers/nvidia/other.ko: kernel/drivers/nvidiafb.ko": false,
 	} {
-		grep := exec.Command("grep", "-qE", pattern)
+		grep := exec.CommandContext(t.Context(), "grep", "-qE", pattern)
 		grep.Stdin = strings.NewReader(line + "\n")
 		if err := grep.Run(); (err == nil) != want {
 			t.Errorf("%s: the unit runs: %v, want %v", line, err == nil, want)

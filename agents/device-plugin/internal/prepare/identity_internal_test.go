@@ -25,7 +25,7 @@ const steps = 25
 func TestNamesStayWithTheirDevices(t *testing.T) {
 	count, seed := number("OUTRIGGER_SEQUENCES", 300), number("OUTRIGGER_SEED", uint64(time.Now().UnixNano()))
 	t.Logf("seed %d", seed)
-	root, err := os.MkdirTemp(memory(), "identity")
+	root, err := os.MkdirTemp(memory(), "identity") //nolint:usetesting // t.TempDir is on a disk
 	assert.NilError(t, err)
 	defer os.RemoveAll(root)
 	grants := 0

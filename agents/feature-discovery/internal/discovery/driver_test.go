@@ -230,7 +230,7 @@ func TestABrokenGPUDoesNotRemoveTheOthers(t *testing.T) {
 		}
 		r.source.Lose(ids[0])
 		check(t, r.published(t), ready.False, cause.AllGPUsFaulty, before.Labels)
-		time.Sleep(time.Second) // a snapshot at the time of an event proves nothing
+		time.Sleep(time.Second) //nolint:forbidigo // a snapshot at the time of an event proves nothing
 		r.source.Heal(ids[0])
 		r.source.Heal(ids[1])
 		check(t, r.published(t), ready.True, ready.GPUsReady, before.Labels)

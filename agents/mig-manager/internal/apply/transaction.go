@@ -160,7 +160,7 @@ func (t *transaction) recordOutcome(m *member, outcome Outcome) Outcomes {
 		message = "reset a gpu with others of its nvlink fabric, its mig layout is unchanged"
 	}
 	if out.Err == nil {
-		t.cfg.Log.Info(message, "gpu", m.index, "uuid", m.id, "outcome", out.Outcome, "steps", out.Steps)
+		t.cfg.Log.Info(message, "gpu", m.index, "uuid", m.id, "outcome", out.Outcome, "steps", out.Steps) //nolint:sloglint // one of two constants
 	}
 	return out
 }
