@@ -49,11 +49,7 @@ func (b *Builder) BuildAlone(ctx context.Context, r Request, base cache.Set, a A
 	if err != nil {
 		return cache.Set{}, err
 	}
-	headers, err := b.headers(ctx, r, report)
-	if err != nil {
-		return cache.Set{}, err
-	}
-	compiler, err := ChooseCompiler(ctx, headers.Compiler)
+	headers, compiler, err := b.toolchain(ctx, r, report)
 	if err != nil {
 		return cache.Set{}, err
 	}

@@ -120,11 +120,7 @@ func (b *Builder) build(ctx context.Context, r Request, inputs *string) (cache.S
 	if err != nil {
 		return cache.Set{}, err
 	}
-	headers, err := b.headers(ctx, r, report)
-	if err != nil {
-		return cache.Set{}, err
-	}
-	compiler, err := ChooseCompiler(ctx, headers.Compiler)
+	headers, compiler, err := b.toolchain(ctx, r, report)
 	if err != nil {
 		return cache.Set{}, err
 	}
@@ -132,6 +128,16 @@ func (b *Builder) build(ctx context.Context, r Request, inputs *string) (cache.S
 		return cache.Set{}, err
 	}
 	return b.compile(ctx, b.work(r, headers, compiler, report), source, *inputs)
+}
+
+// toolchain returns the headers of the kernel, and the compiler that fits them.
+func (b *Builder) toolchain(ctx context.Context, r Request, report reporter) (Headers, Chosen, error) {
+	headers, err := b.headers(ctx, r, report)
+	if err != nil {
+		return Headers{}, Chosen{}, err
+	}
+	compiler, err := ChooseCompiler(ctx, headers.Compiler)
+	return headers, compiler, err
 }
 
 // source returns the folder with the sources of a request.
