@@ -1,0 +1,61 @@
+// Package kubectl is the command line of kubectl-outrigger.
+package kubectl
+
+import (
+	"context"
+	"io"
+	"os/signal"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/pkg/cmdline"
+	"outrigger.dev/pkg/cmdline/category"
+)
+
+// name is the name of the plugin in its messages. kubectl runs the program kubectl-outrigger for "kubectl outrigger".
+const name = "kubectl-outrigger"
+
+// Main runs the plugin and returns its exit code.
+func Main(args []string, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	s := &settings{}
+	return cmdline.Exec(ctx, &cli.App{
+		Name:  name,
+		Usage: "says why GPUs or pods do not work, and shows the nodes and GPUs of a cluster",
+		Description: cmdline.Describe("",
+			cmdline.Example{Purpose: "Say why GPUs of the cluster cannot be used, and how to fix that", Line: "kubectl outrigger doctor"},
+		),
+		Writer:    stdout,
+		ErrWriter: stderr,
+		Flags:     s.flags(),
+		Commands:  s.commands(),
+	}, args)
+}
+
+// settings holds the values of the flags.
+type settings struct {
+	kubeconfig, context string
+	// output is the format of the output: table, json or yaml.
+	output string
+}
+
+func (s *settings) flags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{
+			Name: "kubeconfig", EnvVars: []string{"KUBECONFIG"}, Destination: &s.kubeconfig, Category: category.Kubernetes,
+			Usage: "kubeconfig `FILE`; by default ~/.kube/config",
+		},
+		&cli.StringFlag{Name: "context", EnvVars: []string{"CONTEXT"}, Destination: &s.context, Category: category.Kubernetes, Usage: "`CONTEXT` of the kubeconfig"},
+		cmdline.Enum(&cli.StringFlag{
+			Name: "output", Aliases: []string{"o"}, EnvVars: []string{"OUTPUT"}, Value: "table", Destination: &s.output,
+			Usage: "output `FORMAT`: table, json or yaml",
+		}, "table", "json", "yaml"),
+	}
+}
+
+// commands returns the commands. Each has a file in this package.
+func (s *settings) commands() []*cli.Command {
+	return nil
+}
