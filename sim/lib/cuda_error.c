@@ -15,6 +15,7 @@ static const struct {
 	RESULT(CUDA_ERROR_INVALID_DEVICE, "invalid device ordinal"),
 	RESULT(CUDA_ERROR_INVALID_IMAGE, "device kernel image is invalid"),
 	RESULT(CUDA_ERROR_INVALID_CONTEXT, "invalid device context"),
+	RESULT(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, "peer access is not supported between these two devices"),
 	RESULT(CUDA_ERROR_INVALID_PTX, "a PTX JIT compilation failed"),
 	RESULT(CUDA_ERROR_INVALID_HANDLE, "invalid resource handle"),
 	RESULT(CUDA_ERROR_NOT_FOUND, "named symbol not found"),

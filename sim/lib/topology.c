@@ -3,16 +3,12 @@
 
 #include <string.h>
 
+#include "peer.h"
+
 /* level returns the nearest point that two GPUs share on the PCI tree. */
 static nvmlGpuTopologyLevel_t level(const struct sim_gpu *a, const struct sim_gpu *b)
 {
-	if (a->tree[0] != b->tree[0])
-		return a->numa_node == b->numa_node ? NVML_TOPOLOGY_NODE : NVML_TOPOLOGY_SYSTEM;
-	if (a->tree[1] != b->tree[1])
-		return NVML_TOPOLOGY_HOSTBRIDGE;
-	if (a->tree[2] != b->tree[2])
-		return NVML_TOPOLOGY_MULTIPLE;
-	return a->tree[3] == b->tree[3] ? NVML_TOPOLOGY_INTERNAL : NVML_TOPOLOGY_SINGLE;
+	return (nvmlGpuTopologyLevel_t)peer_level(a, b);
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t device1, nvmlDevice_t device2,
@@ -51,26 +47,10 @@ EXPORT nvmlReturn_t nvmlDeviceGetTopologyNearestGpus(nvmlDevice_t device, nvmlGp
 	return NVML_SUCCESS;
 }
 
-/* shares_switch reports whether both GPUs have a link that is up to one switch. */
-static bool shares_switch(const struct sim_gpu *a, const struct sim_gpu *b)
-{
-	for (uint32_t i = 0; i < a->links; i++) {
-		for (uint32_t j = 0; j < b->links; j++) {
-			const struct sim_link *x = &a->link[i], *y = &b->link[j];
-			if (x->up && y->up && x->domain == y->domain && x->bus == y->bus &&
-			    x->device == y->device)
-				return true;
-		}
-	}
-	return false;
-}
-
-/* p2p returns the status of one capability of two GPUs. PCI peer access does not
- * cross NUMA nodes, as on most two-socket machines. */
+/* p2p returns the status of one capability of two GPUs. */
 static nvmlGpuP2PStatus_t p2p(const struct sim_gpu *a, const struct sim_gpu *b, nvmlGpuP2PCapsIndex_t index)
 {
-	bool nvlink = shares_switch(a, b);
-	bool pci = level(a, b) <= NVML_TOPOLOGY_NODE;
+	bool nvlink = peer_nvlink(a, b), pci = peer_pci(a, b);
 
 	switch (index) {
 	case NVML_P2P_CAPS_INDEX_NVLINK:

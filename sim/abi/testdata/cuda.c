@@ -28,6 +28,9 @@ CUresult cuModuleUnload(CUmodule);
 CUresult cuModuleGetFunction(CUfunction *, CUmodule, const char *);
 CUresult cuLaunchKernel(CUfunction, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,
 			unsigned int, unsigned int, CUstream, void **, void **);
+CUresult cuDeviceCanAccessPeer(int *, CUdevice, CUdevice);
+CUresult cuCtxEnablePeerAccess(CUcontext, unsigned int);
+CUresult cuMemcpyPeer(CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, size_t);
 CUresult cuGetErrorName(CUresult, const char **);
 CUresult cuGetProcAddress_v2(const char *, void **, int, uint64_t, int *);
 CUresult cuEventCreate(CUevent *, unsigned int);
@@ -175,6 +178,34 @@ static void kernels(CUcontext *context)
 	CHECK(launch(HEAD VECTOR_ADD, "vectorAdd", 4, 4, sum), CUDA_SUCCESS);
 }
 
+static void peers(CUcontext first)
+{
+	unsigned int word = 0xfeedbeef;
+	CUcontext second;
+	CUdeviceptr p, q;
+	int can;
+
+	CHECK(cuDeviceCanAccessPeer(&can, 0, 1), CUDA_SUCCESS);
+	CHECK(can, 1);
+	CHECK(cuDeviceCanAccessPeer(&can, 0, 0), CUDA_SUCCESS);
+	CHECK(can, 0);
+	CHECK(cuDeviceCanAccessPeer(&can, 0, 2), CUDA_ERROR_INVALID_DEVICE);
+	CHECK(cuMemAlloc_v2(&p, 4096), CUDA_SUCCESS);
+	CHECK(cuMemcpyHtoD_v2(p, &word, 4), CUDA_SUCCESS);
+	CHECK(cuCtxCreate_v2(&second, 0, 1), CUDA_SUCCESS);
+	CHECK(cuMemAlloc_v2(&q, 4096), CUDA_SUCCESS);
+	CHECK(cuCtxEnablePeerAccess(second, 0), CUDA_ERROR_INVALID_CONTEXT);
+	CHECK(cuCtxEnablePeerAccess(first, 0), CUDA_SUCCESS);
+	CHECK(cuMemcpyPeer(q, second, p, first, 4097), CUDA_ERROR_INVALID_VALUE);
+	CHECK(cuMemcpyPeer(q, NULL, p, first, 4096), CUDA_ERROR_INVALID_CONTEXT);
+	CHECK(cuMemcpyPeer(q, second, p, first, 4096), CUDA_SUCCESS);
+	word = 0;
+	CHECK(cuMemcpyDtoH_v2(&word, q, 4), CUDA_SUCCESS);
+	CHECK(word, 0xfeedbeef);
+	CHECK(cuCtxDestroy_v2(second), CUDA_SUCCESS);
+	CHECK(cuMemFree_v2(p), CUDA_SUCCESS);
+}
+
 static void the_rest(void)
 {
 	CUevent start, end;
@@ -210,6 +241,7 @@ int main(void)
 	memory();
 	modules();
 	kernels(&context);
+	peers(context);
 	the_rest();
 	CHECK(cuCtxDestroy_v2(context), CUDA_SUCCESS);
 	return failures != 0;

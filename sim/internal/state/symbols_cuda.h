@@ -63,3 +63,7 @@ SIM_SYMBOL(cuEventRecord)
 SIM_SYMBOL(cuEventQuery)
 SIM_SYMBOL(cuEventSynchronize)
 SIM_SYMBOL(cuEventElapsedTime)
+/* cuda_peer.c */
+SIM_SYMBOL(cuDeviceCanAccessPeer)
+SIM_SYMBOL(cuCtxEnablePeerAccess)
+SIM_SYMBOL(cuMemcpyPeer)

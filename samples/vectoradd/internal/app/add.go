@@ -13,7 +13,12 @@ import (
 // NVIDIA's vectorAdd sample, because people and scripts expect them.
 func add(library *cuda.Library, d cuda.Device, n int, stdout io.Writer) (err error) {
 	fmt.Fprintf(stdout, "[Vector addition of %d elements]\n", n)
-	ctx, err := library.NewContext(d, kernel.PTX, kernel.Name)
+	ctx, err := library.NewContext(d)
+	if err == nil {
+		if err = ctx.Load(kernel.PTX, kernel.Name); err != nil {
+			err = errors.Join(err, ctx.Close())
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("prepare %s (%s): %w", d.UUID, d.Name, err)
 	}
@@ -35,8 +40,11 @@ func compute(ctx *cuda.Context, a, b, sum []float32, stdout io.Writer) error {
 	fmt.Fprintln(stdout, "Copy input data from the host memory to the CUDA device")
 	onDevice := make([]cuda.Buffer, 3)
 	for i, vector := range [][]float32{a, b, sum} {
-		buffer, err := ctx.Upload(vector)
+		buffer, err := ctx.Alloc(len(vector))
 		if err != nil {
+			return err
+		}
+		if err := ctx.Upload(buffer, vector); err != nil {
 			return err
 		}
 		onDevice[i] = buffer

@@ -57,6 +57,13 @@ func explain(err error, fault string) error {
 	if err == nil {
 		return nil
 	}
+	if several, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // each error of the outermost Join has its fix
+		var all []error
+		for _, one := range several.Unwrap() {
+			all = append(all, explain(one, fault))
+		}
+		return errors.Join(all...)
+	}
 	if failed, ok := errors.AsType[*cuda.Error](err); ok {
 		// Only cuInit opens the device nodes, so a later call fails for another reason.
 		hint := fault

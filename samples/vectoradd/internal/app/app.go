@@ -37,6 +37,10 @@ type Config struct {
 	DevRoot string
 	// Device is the index among the visible devices.
 	Device int
+	// AllDevices adds on each visible device, instead of Device.
+	AllDevices bool
+	// Copies also copies between the host and the devices, and between devices.
+	Copies bool
 	// Elements is the length of the vectors.
 	Elements int
 	// List prints the visible devices and adds nothing.
@@ -56,7 +60,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	app := &cli.App{
 		Name:        "vectoradd",
 		Usage:       "check that a GPU computes",
-		UsageText:   "vectoradd [--list] [--device N] [--elements N]",
+		UsageText:   "vectoradd [--list] [--device N | --all-devices] [--copies] [--elements N]",
 		Description: description,
 		Flags:       flags(&c),
 		Writer:      out,
@@ -94,6 +98,14 @@ func flags(c *Config) []cli.Flag {
 			Name: "device", EnvVars: []string{"VECTORADD_DEVICE"}, Destination: &c.Device,
 			Usage: "`INDEX` of the device to use, as shown by --list",
 		}, "0 or more", func(n int) bool { return 0 <= n && n <= math.MaxInt32 }),
+		&cli.BoolFlag{
+			Name: "all-devices", EnvVars: []string{"VECTORADD_ALL_DEVICES"}, Destination: &c.AllDevices,
+			Usage: "add on each visible device, and name all devices that fail",
+		},
+		&cli.BoolFlag{
+			Name: "copies", EnvVars: []string{"VECTORADD_COPIES"}, Destination: &c.Copies,
+			Usage: "also copy between the host and the device, and between all devices with --all-devices; check the copies, and print their rates",
+		},
 		cmdline.Check(&cli.IntFlag{
 			Name: "elements", EnvVars: []string{"VECTORADD_ELEMENTS"}, Destination: &c.Elements, Value: 50_000,
 			Usage: "length of the vectors",
@@ -125,6 +137,9 @@ func flags(c *Config) []cli.Flag {
 func Run(c Config, stdout io.Writer) error {
 	if c.Report && c.List {
 		return errors.New("--report and --list are both given: --list computes nothing that could be reported; remove one of them")
+	}
+	if c.AllDevices && c.Device != 0 {
+		return errors.New("--all-devices and --device are both given: remove one of them")
 	}
 	if c.Report {
 		// Remove the fact first, so that no earlier fact remains if this run fails or is killed.
@@ -161,7 +176,25 @@ func run(c Config, stdout io.Writer) error {
 	if c.Device >= len(devices) {
 		return fmt.Errorf("choose device %d: only %d visible, counted from 0: vectoradd --list shows them", c.Device, len(devices))
 	}
-	return add(library, devices[c.Device], c.Elements, stdout)
+	if !c.AllDevices {
+		devices = devices[c.Device : c.Device+1]
+	}
+	return c.check(library, devices, stdout)
+}
+
+// check adds on each device, and copies if the flags ask for it.
+func (c Config) check(library *cuda.Library, devices []cuda.Device, stdout io.Writer) error {
+	var errs []error
+	for _, d := range devices {
+		if c.AllDevices {
+			fmt.Fprintf(stdout, "GPU %d: %s (UUID: %s)\n", d.Index, d.Name, d.UUID)
+		}
+		errs = append(errs, add(library, d, c.Elements, stdout))
+	}
+	if c.Copies {
+		errs = append(errs, copies(library, devices, stdout))
+	}
+	return errors.Join(errs...)
 }
 
 // devices initializes the driver and returns the devices that this process may use.

@@ -2,9 +2,11 @@ package app_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -198,5 +200,58 @@ func TestEveryFlagHasAVariable(t *testing.T) {
 	code, stdout, stderr := run(t)
 	if code != 0 || !strings.Contains(stdout, "of 257 elements") || !strings.Contains(stdout, "2 blocks") {
 		t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+}
+
+func TestCopiesAreCheckedAndMeasured(t *testing.T) {
+	figure := regexp.MustCompile(`[0-9]+\.[0-9]`)
+	for name, tc := range map[string]struct {
+		macros []string
+		want   string
+		err    []string
+	}{
+		"devices that reach each other": {
+			[]string{"-DDEVICES=2"},
+			"[Copies of 32 MiB, in GB/s]\nGPU 0: host to device N, device to host N\nGPU 1: host to device N, device to host N\n" +
+				"GPU 0 to GPU 1: N (peer access)\nGPU 1 to GPU 0: N (peer access)\n", nil,
+		},
+		"devices that do not": {
+			[]string{"-DDEVICES=2", "-DPEERS=0"},
+			"[Copies of 32 MiB, in GB/s]\nGPU 0: host to device N, device to host N\nGPU 1: host to device N, device to host N\n" +
+				"GPU 0 to GPU 1: N (through the host)\nGPU 1 to GPU 0: N (through the host)\n", nil,
+		},
+		"copies that lose data between devices": {
+			[]string{"-DDEVICES=2", "-DDAMAGED=4"},
+			"", []string{"copy from GPU-a0a0a0a0-", "to GPU-a1a1a1a1-", "copy from GPU-a1a1a1a1-", "element 8388607", "the copy is damaged"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, stdout, stderr := run(t, "--cuda-library", fakeCUDA(t, tc.macros...), "--all-devices", "--copies", "--elements", "10")
+			_, copied, _ := strings.Cut(stdout, "[Copies")
+			if tc.err == nil {
+				if diff := cmp.Diff(tc.want, figure.ReplaceAllString("[Copies"+copied, "N")); diff != "" || code != 0 || stderr != "" {
+					t.Errorf("exit code %d, stderr %q (-want +got):\n%s", code, stderr, diff)
+				}
+				return
+			}
+			for _, want := range tc.err {
+				if code != 1 || !strings.Contains(stderr, want) {
+					t.Errorf("exit code %d, stderr lacks %q: %s", code, want, stderr)
+				}
+			}
+		})
+	}
+}
+
+func TestAllDevicesAreTried(t *testing.T) {
+	code, stdout, stderr := run(t, "--cuda-library", fakeCUDA(t, "-DDEVICES=3", "-DKERNEL=1"), "--all-devices")
+	for i, uuid := range []string{"GPU-a0a0a0a0", "GPU-a1a1a1a1", "GPU-a2a2a2a2"} {
+		if code != 1 || !strings.Contains(stdout, fmt.Sprintf("GPU %d: Host CPU (UUID: %s", i, uuid)) || !strings.Contains(stderr, uuid) {
+			t.Errorf("exit code %d, device %d is not named: %s%s", code, i, stdout, stderr)
+		}
+	}
+	code, _, stderr = run(t, "--cuda-library", fakeCUDA(t), "--all-devices", "--device", "1")
+	if code == 0 || !strings.Contains(stderr, "remove one of them") {
+		t.Errorf("exit code %d: %s", code, stderr)
 	}
 }

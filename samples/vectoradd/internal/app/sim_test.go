@@ -92,6 +92,14 @@ func TestOnASimulatedNode(t *testing.T) {
 	}
 }
 
+func TestCopiesOnASimulatedNode(t *testing.T) {
+	s := simulate(t, "h100-80")
+	code, stdout, stderr := s.run(t, "--all-devices", "--copies")
+	if code != 0 || strings.Count(stdout, "Test PASSED") != 2 || strings.Count(stdout, "(peer access)") != 2 {
+		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
+	}
+}
+
 func TestWithoutADriverOnASimulatedNode(t *testing.T) {
 	s := simulate(t, "l4")
 	s.call(t, "set", "driver=off")

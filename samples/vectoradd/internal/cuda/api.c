@@ -126,6 +126,32 @@ cu_result cu_memcpy_dtoh(cu_api *api, void *to, cu_deviceptr from, size_t size)
 	return api->memcpy_dtoh(to, from, size);
 }
 
+cu_result cu_device_can_access_peer(cu_api *api, int *can, cu_device device, cu_device peer)
+{
+	return api->device_can_access_peer(can, device, peer);
+}
+
+cu_result cu_ctx_enable_peer_access(cu_api *api, cu_handle peer)
+{
+	return api->ctx_enable_peer_access(peer, 0);
+}
+
+cu_result cu_mem_alloc_host(cu_api *api, void **host, size_t size)
+{
+	return api->mem_alloc_host(host, size);
+}
+
+cu_result cu_mem_free_host(cu_api *api, void *host)
+{
+	return api->mem_free_host(host);
+}
+
+cu_result cu_memcpy_peer(cu_api *api, cu_deviceptr to, cu_handle to_context, cu_deviceptr from,
+			 cu_handle from_context, size_t size)
+{
+	return api->memcpy_peer(to, to_context, from, from_context, size);
+}
+
 cu_result cu_launch_vectors(cu_api *api, cu_handle function, unsigned int blocks, unsigned int threads,
 			    cu_deviceptr a, cu_deviceptr b, cu_deviceptr c, int n)
 {

@@ -32,6 +32,11 @@ typedef struct {
 	X(mem_free, cuMemFree_v2, (cu_deviceptr)) \
 	X(memcpy_htod, cuMemcpyHtoD_v2, (cu_deviceptr, const void *, size_t)) \
 	X(memcpy_dtoh, cuMemcpyDtoH_v2, (void *, cu_deviceptr, size_t)) \
+	X(device_can_access_peer, cuDeviceCanAccessPeer, (int *, cu_device, cu_device)) \
+	X(ctx_enable_peer_access, cuCtxEnablePeerAccess, (cu_handle, unsigned int)) \
+	X(mem_alloc_host, cuMemAllocHost_v2, (void **, size_t)) \
+	X(mem_free_host, cuMemFreeHost, (void *)) \
+	X(memcpy_peer, cuMemcpyPeer, (cu_deviceptr, cu_handle, cu_deviceptr, cu_handle, size_t)) \
 	X(launch_kernel, cuLaunchKernel, \
 	  (cu_handle, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, \
 	   unsigned int, cu_handle, void **, void **))
@@ -73,6 +78,12 @@ cu_result cu_mem_alloc(cu_api *api, cu_deviceptr *pointer, size_t size);
 cu_result cu_mem_free(cu_api *api, cu_deviceptr pointer);
 cu_result cu_memcpy_htod(cu_api *api, cu_deviceptr to, const void *from, size_t size);
 cu_result cu_memcpy_dtoh(cu_api *api, void *to, cu_deviceptr from, size_t size);
+cu_result cu_device_can_access_peer(cu_api *api, int *can, cu_device device, cu_device peer);
+cu_result cu_ctx_enable_peer_access(cu_api *api, cu_handle peer);
+cu_result cu_mem_alloc_host(cu_api *api, void **host, size_t size);
+cu_result cu_mem_free_host(cu_api *api, void *host);
+cu_result cu_memcpy_peer(cu_api *api, cu_deviceptr to, cu_handle to_context, cu_deviceptr from,
+			 cu_handle from_context, size_t size);
 // cu_launch_vectors starts kernel(const float *a, const float *b, float *c, int n).
 cu_result cu_launch_vectors(cu_api *api, cu_handle function, unsigned int blocks, unsigned int threads,
 			    cu_deviceptr a, cu_deviceptr b, cu_deviceptr c, int n);

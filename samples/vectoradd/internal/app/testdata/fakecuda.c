@@ -2,6 +2,7 @@
 //   FAIL_<function>=result  the result of a function, for example -DFAIL_cuInit=100
 //   VERSION, DEVICES        what the driver reports
 //   KERNEL                  0 correct, 1 last element wrong, 2 writes nothing
+//   PEERS, DAMAGED          whether devices reach each other; how many bytes of a copy are lost
 //   WITHOUT_LAUNCH          omits cuLaunchKernel
 #include <stddef.h>
 #include <stdio.h>
@@ -29,6 +30,12 @@
 #ifndef FAIL_cuCtxSynchronize
 #define FAIL_cuCtxSynchronize 0
 #endif
+#ifndef PEERS
+#define PEERS 1
+#endif
+#ifndef DAMAGED
+#define DAMAGED 0
+#endif
 #ifndef DEVICE_NAME
 #define DEVICE_NAME "Host CPU"
 #endif
@@ -46,6 +53,17 @@ int cuCtxDestroy_v2(void *context) { free(context); return 0; }
 int cuCtxSynchronize(void) { return FAIL_cuCtxSynchronize; }
 int cuModuleUnload(void *module) { free(module); return 0; }
 int cuMemFree_v2(unsigned long long pointer) { free((void *)pointer); return 0; }
+
+int cuDeviceCanAccessPeer(int *can, int device, int peer) { *can = PEERS; return 0; }
+int cuCtxEnablePeerAccess(void *peer, unsigned int flags) { return PEERS ? 0 : 217; }
+int cuMemAllocHost_v2(void **host, size_t size) { *host = malloc(size); return 0; }
+int cuMemFreeHost(void *host) { free(host); return 0; }
+
+int cuMemcpyPeer(unsigned long long to, void *to_context, unsigned long long from, void *from_context, size_t size)
+{
+	memcpy((void *)to, (void *)from, size - DAMAGED);
+	return 0;
+}
 
 int cuModuleLoadData(void **module, const void *image)
 {
