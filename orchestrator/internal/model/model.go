@@ -44,9 +44,8 @@ type Policy struct {
 	Refused string
 	// Deleting says that the policy is being deleted, and still has the orchestrator's finalizer.
 	Deleting bool
-	// Validate is the value of the annotation outrigger.dev/validate. Each new value repeats the
-	// validations.
-	Validate string
+	// Validate says when and how to repeat the validations.
+	Validate Repetition
 	// Adopt permits taking over objects of other programs: annotation outrigger.dev/adopt.
 	Adopt bool
 	// Ungated says that no stage waits for another one.
@@ -83,6 +82,27 @@ type Stage struct {
 // Chart returns the name of the stage's chart.
 func (s Stage) Chart() string { return strings.TrimSuffix(s.Name, "/"+s.Pool) }
 
+// Repetition is what the annotations of a policy ask from the validations.
+type Repetition struct {
+	// Text is the value of outrigger.dev/validate. Each new text repeats the validations.
+	Text string
+	// On is the value of outrigger.dev/validate-on: "all", or names of nodes, with commas. Empty leaves the choice to the
+	// chart validator.
+	On string
+	// With is the value of outrigger.dev/validate-with: names of more tests, with commas.
+	With string
+}
+
+// The additional tests of a validation, and the value of Repetition.On for all nodes.
+const (
+	// WithAllGPUs uses each GPU that a pod sees, instead of one.
+	WithAllGPUs = "all-gpus"
+	// WithCopies copies between the host and the GPUs, and between GPUs.
+	WithCopies = "copies"
+	// OnAll is for all nodes.
+	OnAll = "all"
+)
+
 // Check is a validation of a stage.
 type Check struct {
 	// Name is the name of its pods: "nvidia-device-plugin-validation".
@@ -93,10 +113,12 @@ type Check struct {
 	DaemonSets []string
 	// Nodes is the number of nodes that the check runs on: "1", "10%" or "all".
 	Nodes string
+	// Only has the names of the nodes that the check may run on. It is empty for any node.
+	Only []string
 	// Timeout is the time limit of one pod, from its creation.
 	Timeout time.Duration
 	// Revision changes if the check has to be repeated. It is derived from the objects of the stage
-	// and of the stages that it needs, and from Policy.Validate.
+	// and of the stages that it needs, and from Repetition.Text.
 	Revision string
 }
 

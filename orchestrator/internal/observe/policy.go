@@ -18,8 +18,11 @@ const releaseLabel = "app.kubernetes.io/instance"
 
 // The annotations of a ClusterPolicy.
 const (
-	// validateAnnotation repeats the validations with each new value.
-	validateAnnotation = "outrigger.dev/validate"
+	// Validate repeats the validations with each new value. ValidateOn and ValidateWith say where and with which tests
+	// (see model.Repetition).
+	Validate     = "outrigger.dev/validate"
+	ValidateOn   = "outrigger.dev/validate-on"
+	ValidateWith = "outrigger.dev/validate-with"
 	// adoptAnnotation permits taking over objects of other programs, if it is "true".
 	adoptAnnotation = "outrigger.dev/adopt"
 )
@@ -60,7 +63,8 @@ func PolicyOf(in *unstructured.Unstructured) model.Policy {
 	p := model.Policy{
 		Name: in.GetName(), Release: cmp.Or(in.GetLabels()[releaseLabel], in.GetName()), UID: in.GetUID(), Generation: in.GetGeneration(), Created: in.GetCreationTimestamp().UTC(),
 		Finalizers: in.GetFinalizers(), Deleting: in.GetDeletionTimestamp() != nil,
-		Version: in.GetResourceVersion(), Validate: in.GetAnnotations()[validateAnnotation], Adopt: in.GetAnnotations()[adoptAnnotation] == "true",
+		Version: in.GetResourceVersion(), Adopt: in.GetAnnotations()[adoptAnnotation] == "true",
+		Validate: model.Repetition{Text: in.GetAnnotations()[Validate], On: in.GetAnnotations()[ValidateOn], With: in.GetAnnotations()[ValidateWith]},
 	}
 	p.Values, _, _ = unstructured.NestedMap(in.Object, "spec")
 	var listed []model.Ref

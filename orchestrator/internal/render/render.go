@@ -38,7 +38,7 @@ const defaultTimeout = 5 * time.Minute
 type Config struct {
 	charts.Release
 	// Validate is Policy.Validate.
-	Validate string
+	Validate model.Repetition
 	// Kinds are the kinds of the GPU nodes. If it is nil, values are rejected if objects depend on the kinds.
 	// Stages sets Release.Nodes from it.
 	Kinds []pools.Kind
@@ -105,7 +105,7 @@ func mark(o *unstructured.Unstructured) {
 
 // Attach removes the PodTemplates of validations from the objects of their stages, and adds them as
 // checks to the stages that they validate.
-func Attach(stages []model.Stage, validate string) {
+func Attach(stages []model.Stage, validate model.Repetition) {
 	var templates []*unstructured.Unstructured
 	for i := range stages {
 		stages[i].Objects = slices.DeleteFunc(stages[i].Objects, func(o *unstructured.Unstructured) bool {
@@ -128,7 +128,8 @@ func Attach(stages []model.Stage, validate string) {
 				check.DaemonSets = append(check.DaemonSets, o.GetName())
 			}
 		}
-		check.Revision = model.HashOf(hashes(needed(stages, i)), template.Object, validate)
+		check.Revision = model.HashOf(hashes(needed(stages, i)), template.Object, validate.Text)
+		repeat(&check, validate)
 		stages[i].Validations = append(stages[i].Validations, check)
 	}
 }
@@ -157,6 +158,33 @@ func newCheck(template *unstructured.Unstructured) model.Check {
 		check.Timeout = time.Duration(seconds) * time.Second
 	}
 	return check
+}
+
+// repeat changes where and with which tests a check runs.
+func repeat(check *model.Check, validate model.Repetition) {
+	if validate.On != "" {
+		check.Nodes = model.OnAll
+	}
+	if validate.On != "" && validate.On != model.OnAll {
+		check.Only = strings.Split(validate.On, ",")
+	}
+	variables := map[string]string{model.WithAllGPUs: "VECTORADD_ALL_DEVICES", model.WithCopies: "VECTORADD_COPIES"}
+	containers, _, _ := unstructured.NestedSlice(check.Template.Object, "template", "spec", "containers")
+	for _, container := range containers {
+		in, _ := container.(map[string]any)
+		env, _ := in["env"].([]any)
+		for test := range strings.SplitSeq(validate.With, ",") {
+			if variable := variables[test]; variable != "" {
+				env = append(env, map[string]any{"name": variable, "value": "true"})
+			}
+		}
+		if len(env) > 0 {
+			in["env"] = env
+		}
+	}
+	if len(containers) > 0 {
+		_ = unstructured.SetNestedSlice(check.Template.Object, containers, "template", "spec", "containers")
+	}
 }
 
 // annotationRevision has the same value in objects that differ only in the kinds of their nodes.

@@ -96,6 +96,58 @@ func TestValidationsMoveToTheirStage(t *testing.T) {
 	}
 }
 
+func TestAnnotationsSayWhereAndWithWhichTestsAValidationRuns(t *testing.T) {
+	run := func(r model.Repetition) model.Check {
+		values := map[string]any{"validator": map[string]any{"enabled": true}}
+		cfg := config(values)
+		cfg.Validate = r
+		all, err := render.Stages(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range all {
+			if s.Name == "device-plugin" {
+				return s.Validations[0]
+			}
+		}
+		t.Fatal("no stage device-plugin")
+		return model.Check{}
+	}
+	env := func(c model.Check) (names []string) {
+		spec, err := c.PodSpec()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range spec.Containers[0].Env {
+			names = append(names, v.Name+"="+v.Value)
+		}
+		return names
+	}
+	usual := run(model.Repetition{Text: "a"})
+	for name, tc := range map[string]struct {
+		ask   model.Repetition
+		nodes string
+		only  []string
+		env   []string
+	}{
+		"nothing":         {model.Repetition{Text: "a"}, "1", nil, nil},
+		"all nodes":       {model.Repetition{Text: "a", On: "all"}, "all", nil, nil},
+		"two nodes":       {model.Repetition{Text: "a", On: "n1,n2"}, "all", []string{"n1", "n2"}, nil},
+		"more tests":      {model.Repetition{Text: "a", With: "copies,all-gpus"}, "1", nil, []string{"VECTORADD_COPIES=true", "VECTORADD_ALL_DEVICES=true"}},
+		"an unknown test": {model.Repetition{Text: "a", With: "rm"}, "1", nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := run(tc.ask)
+			if got.Nodes != tc.nodes || !slices.Equal(got.Only, tc.only) || !slices.Equal(env(got), append(env(usual), tc.env...)) {
+				t.Errorf("the validation runs on %s %v with %v", got.Nodes, got.Only, env(got))
+			}
+			if got.Revision != usual.Revision {
+				t.Error("the end of the request would repeat the validation")
+			}
+		})
+	}
+}
+
 // validated returns a stage and its validation.
 func validated(t *testing.T, annotation string) []model.Stage {
 	t.Helper()
@@ -104,7 +156,7 @@ func validated(t *testing.T, annotation string) []model.Stage {
 		t.Fatal(err)
 	}
 	all := []model.Stage{{Name: "device-plugin"}, {Name: "validator", Objects: objects}}
-	render.Attach(all, annotation)
+	render.Attach(all, model.Repetition{Text: annotation})
 	return all
 }
 

@@ -40,7 +40,7 @@ func (r *run) candidates() {
 	required := nodeaffinity.NewRequiredNodeAffinity(spec.NodeSelector, spec.Affinity)
 	var node corev1.Node // reused, because a Node is large
 	for _, n := range r.s.Nodes {
-		if !n.Schedulable || waiting[n.Name] {
+		if !n.Schedulable || waiting[n.Name] || len(r.c.Only) > 0 && !slices.Contains(r.c.Only, n.Name) {
 			continue
 		}
 		node.Name, node.Labels = n.Name, n.Labels

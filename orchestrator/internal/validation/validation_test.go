@@ -420,3 +420,20 @@ func TestNodesThatTheValuesSelect(t *testing.T) {
 		})
 	}
 }
+
+func TestNodesThatTheRequestNames(t *testing.T) {
+	for _, name := range []string{driver, plugin} {
+		k := newCluster(check(t, name, "all"), 5)
+		k.check.Only = []string{"a1", "a3", "gone"}
+		k.next()
+		k.ends("Succeeded", "Completed", "")
+		k.next()
+		k.wants(t, validation.Passed)
+		if k.status.Passed != 2 {
+			t.Errorf("%s: it passed on %d nodes, want the 2 that exist", name, k.status.Passed)
+		}
+		// The end of the request repeats nothing, and keeps the result.
+		k.check.Only, k.check.Nodes = nil, "1"
+		k.rests(t)
+	}
+}
