@@ -14,10 +14,12 @@ import (
 
 	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/orchestrator/internal/definition"
+	"outrigger.dev/orchestrator/internal/lease"
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/observe"
 	"outrigger.dev/orchestrator/internal/once"
 	"outrigger.dev/orchestrator/internal/report"
+	"outrigger.dev/orchestrator/internal/table"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/cmdline"
 )
@@ -129,7 +131,7 @@ func (s *settings) applyCommand(ctx context.Context, c *cli.Context, store once.
 	status, err := a.Run(ctx, agent.Logger(c))
 	if a.Wait && len(status.Stages) > 0 {
 		fmt.Fprintln(c.App.Writer)
-		err = errors.Join(report.Write(c.App.Writer, status), err)
+		err = errors.Join(report.Write(table.For(c.App.Writer), status), err)
 	}
 	return err
 }
@@ -145,14 +147,14 @@ func (s *settings) statusCommand(ctx context.Context, c *cli.Context, store once
 		if policy.Unreadable != nil {
 			return policy.Unreadable
 		}
-		age, err := statusAge(ctx, store.Client)
+		age, err := lease.StatusAge(ctx, store.Client)
 		if err != nil {
 			return err
 		}
 		if _, err := io.WriteString(c.App.Writer, age); err != nil {
 			return fmt.Errorf("print status: %w", err)
 		}
-		return report.Write(c.App.Writer, policy.Status)
+		return report.Write(table.For(c.App.Writer), policy.Status)
 	}
 	rec, err := store.Load(ctx)
 	if err != nil {
@@ -165,7 +167,7 @@ func (s *settings) statusCommand(ctx context.Context, c *cli.Context, store once
 	if err != nil {
 		return err
 	}
-	return report.Write(c.App.Writer, status)
+	return report.Write(table.For(c.App.Writer), status)
 }
 
 // applyDefinition applies the CRD. Helm runs it before each installation and each upgrade.

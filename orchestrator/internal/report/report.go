@@ -6,39 +6,55 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/orchestrator/internal/table"
 )
 
 // Write prints the stages, the condition Ready, and the problems with their fixes.
-func Write(w io.Writer, s model.Status) error {
+func Write(o table.Out, s model.Status) error {
+	if err := stages(s.Stages).Write(o); err != nil {
+		return err
+	}
 	var b strings.Builder
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "STAGE\tSTATE\tNODES\tREADY\tFAILED\tWAITING\tVALIDATION\tMESSAGE")
-	for _, stage := range s.Stages {
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\n", stage.Name, stage.State, stage.Desired, stage.Ready, stage.Failed, stage.Waiting,
-			validations(stage.Validations), stage.Message)
-	}
-	if err := t.Flush(); err != nil {
-		return fmt.Errorf("print status: %w", err)
-	}
 	fmt.Fprintf(&b, "\n%d of %d nodes with GPUs are ready for GPU pods.\n", s.ReadyNodes, s.GPUNodes)
 	if c := meta.FindStatusCondition(s.Conditions, model.ConditionReady); c != nil && c.Message != "" {
 		fmt.Fprintf(&b, "%s: %s\n", c.Reason, c.Message)
 	}
 	for _, p := range s.Problems {
-		fmt.Fprintf(&b, "\n%s on %s since %s\n  %s\n", p.Cause, nodes(p), p.Since.UTC().Format("2006-01-02 15:04:05Z"), p.Message)
+		fmt.Fprintf(&b, "\n%s on %s since %s\n  %s\n", o.Paint(table.Title, p.Cause), nodes(p), p.Since.UTC().Format("2006-01-02 15:04:05Z"), p.Message)
 		if p.Fix != "" {
 			fmt.Fprintf(&b, "  fix: %s\n", p.Fix)
 		}
 	}
-	if _, err := io.WriteString(w, b.String()); err != nil {
+	if _, err := io.WriteString(o, b.String()); err != nil {
 		return fmt.Errorf("print status: %w", err)
 	}
 	return nil
+}
+
+// stages returns the table of stages. A narrow terminal loses the message last, because it says what to do.
+func stages(all []model.StageStatus) *table.Table {
+	t := &table.Table{Columns: []table.Column{
+		{Name: "STAGE", Min: 12}, {Name: "STATE"}, {Name: "NODES", Drop: 1}, {Name: "READY"}, {Name: "FAILED"}, {Name: "WAITING", Drop: 2},
+		{Name: "VALIDATION", Drop: 3}, {Name: "MESSAGE", Min: 16},
+	}}
+	for _, s := range all {
+		t.Add(s.Name, table.Cell{Text: s.State, Tone: tone(s.State)}, s.Desired, s.Ready, s.Failed, s.Waiting, validations(s.Validations), s.Message)
+	}
+	return t
+}
+
+func tone(state string) table.Tone {
+	switch {
+	case model.Broken(state):
+		return table.Bad
+	case state == model.Ready:
+		return table.Good
+	}
+	return table.Warn
 }
 
 func validations(all []model.ValidationStatus) string {

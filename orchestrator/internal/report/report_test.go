@@ -10,6 +10,7 @@ import (
 
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/report"
+	"outrigger.dev/orchestrator/internal/table"
 )
 
 func TestWrite(t *testing.T) {
@@ -28,7 +29,7 @@ func TestWrite(t *testing.T) {
 		},
 	}
 	var out bytes.Buffer
-	if err := report.Write(&out, status); err != nil {
+	if err := report.Write(table.For(&out), status); err != nil {
 		t.Fatal(err)
 	}
 	golden.Assert(t, out.String(), "status.golden")

@@ -1,4 +1,4 @@
-package app
+package lease
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"outrigger.dev/orchestrator/internal/cluster"
-	"outrigger.dev/orchestrator/internal/lease"
 	"outrigger.dev/orchestrator/internal/model"
 )
 
@@ -17,9 +16,9 @@ import (
 // orchestrator would have taken the Lease earlier.
 const maxRenewal = time.Minute
 
-// statusAge returns a warning if no orchestrator keeps the status of the policy up to date, or "".
-func statusAge(ctx context.Context, client *cluster.Client) (string, error) {
-	o, err := client.Get(ctx, model.Ref{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: lease.Namespace, Name: lease.Name})
+// StatusAge returns a warning if no orchestrator keeps the status of the policy up to date, or "".
+func StatusAge(ctx context.Context, client *cluster.Client) (string, error) {
+	o, err := client.Get(ctx, model.Ref{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: Namespace, Name: Name})
 	if apierrors.IsForbidden(err) {
 		return "", nil // A person who may read the policy need not have the right to read the Lease.
 	}
