@@ -28,8 +28,8 @@ const maxWord = 128
 // shared returns a text that shares its memory with equal texts, because many nodes and pods have the same.
 func shared(s string) string { return unique.Make(s).Value() }
 
-// newNode returns the compact form of a Node.
-func newNode(in *corev1.Node) *model.Node {
+// NodeOf returns the compact form of a Node.
+func NodeOf(in *corev1.Node) *model.Node {
 	n := &model.Node{Name: in.Name, Labels: make(map[string]string, len(in.Labels)), Since: in.CreationTimestamp.UTC()}
 	for label, value := range in.Labels {
 		n.Labels[shared(label)] = shared(value)
@@ -78,9 +78,9 @@ func carryShort(before, now *model.Node) {
 	}
 }
 
-// newPod returns the compact form of a Pod. It returns nil for pods of a DaemonSet that have been ready for longer than
+// PodOf returns the compact form of a Pod. It returns nil for pods of a DaemonSet that have been ready for longer than
 // model.RestartTime without a crash loop, and for pods without a DaemonSet that do not belong to a validation.
-func newPod(in *corev1.Pod) *model.Pod {
+func PodOf(in *corev1.Pod) *model.Pod {
 	validates := in.Labels[validation.LabelCheck]
 	owner := metav1.GetControllerOf(in)
 	ready := podCondition(in, corev1.PodReady)
@@ -173,8 +173,8 @@ func crashLoop(p *corev1.Pod) (end time.Time, lastWords string) {
 	return end, lastWords
 }
 
-// newDaemonSet returns the compact form of a DaemonSet's status.
-func newDaemonSet(in *appsv1.DaemonSet) model.DaemonSet {
+// DaemonSetOf returns the compact form of a DaemonSet's status.
+func DaemonSetOf(in *appsv1.DaemonSet) model.DaemonSet {
 	return model.DaemonSet{
 		Current: in.Status.ObservedGeneration >= in.Generation, Desired: int(in.Status.DesiredNumberScheduled),
 		Updated: int(in.Status.UpdatedNumberScheduled), Ready: int(in.Status.NumberReady),

@@ -151,7 +151,7 @@ func TestPod(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := newPod(testPod(c.change))
+			got := PodOf(testPod(c.change))
 			if kept := got != nil; kept == c.drop {
 				t.Fatalf("kept: %t", kept)
 			}
@@ -182,7 +182,7 @@ func TestNode(t *testing.T) {
 		GPUReady: "False", Reason: "DriverMissing", Message: "no driver", Since: created.UTC(), Allocatable: map[string]int64{"nvidia.com/gpu": 8},
 		Capacity: map[string]int64{"nvidia.com/gpu": 9},
 	}
-	if diff := cmp.Diff(want, newNode(in)); diff != "" {
+	if diff := cmp.Diff(want, NodeOf(in)); diff != "" {
 		t.Error(diff)
 	}
 }

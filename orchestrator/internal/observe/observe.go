@@ -109,7 +109,7 @@ func (o *Observer) Follow(ctx context.Context, refs []model.Ref) error {
 
 func (o *Observer) followNodes(ctx context.Context) {
 	o.nodes = newTable(o, "nodes", func(in *corev1.Node) *model.Node {
-		now := newNode(in)
+		now := NodeOf(in)
 		if before := o.nodes.value(in.Name); before != nil {
 			carryShort(before, now)
 		}
@@ -129,7 +129,7 @@ func (o *Observer) followScope(ctx context.Context, scope model.Ref, gvr schema.
 		watchInto(ctx, t, from.List, from.Watch)
 		return
 	}
-	pods := newTable(o, "pods", newPod)
+	pods := newTable(o, "pods", PodOf)
 	pods.what = "pods in " + scope.Namespace
 	o.pods = append(o.pods, pods)
 	watchTyped(ctx, t, o.client.Apps, scope.Namespace)

@@ -25,7 +25,7 @@ func newSeen(kind model.Ref, o metav1.Object) *seen {
 		UID: o.GetUID(), Ours: cluster.Ours(o), Owner: cluster.Changer(o), Deleting: o.GetDeletionTimestamp() != nil,
 	}}
 	if ds, ok := o.(*appsv1.DaemonSet); ok {
-		s.daemonSet = newDaemonSet(ds)
+		s.daemonSet = DaemonSetOf(ds)
 	}
 	return s
 }

@@ -22,7 +22,7 @@ func TestTableSignalsChanges(t *testing.T) {
 	isReady := func(p *corev1.Pod) { p.Status.Conditions = ready(corev1.ConditionTrue) }
 	notReady := func(p *corev1.Pod) { p.Status.Conditions = ready(corev1.ConditionFalse) }
 	o := New(nil, nil)
-	pods := newTable(o, "pods", newPod)
+	pods := newTable(o, "pods", PodOf)
 	for i, step := range []struct {
 		change  func() error
 		signals bool
