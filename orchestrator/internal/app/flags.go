@@ -61,7 +61,7 @@ func (s *settings) flags() []cli.Flag {
 
 // openStore returns the store of the record of applied objects. It does not connect to the cluster.
 func (s *settings) openStore() (once.Store, error) {
-	client, err := cluster.Open(s.kubeconfig, name)
+	client, err := cluster.Open(cluster.Kubeconfig{Path: s.kubeconfig}, name)
 	return once.Store{Client: client, Namespace: s.release.Namespace}, err
 }
 

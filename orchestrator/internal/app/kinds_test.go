@@ -54,7 +54,7 @@ func TestDriversByNode(t *testing.T) {
 
 	theft := model.Ref{APIVersion: "apps/v1", Kind: "DaemonSet", Namespace: agents, Name: "gpu-operator-thief"}.Object()
 	theft.Object["spec"] = w.Get(daemonSet("driver-loader-ubuntu22-04")).Object["spec"]
-	client, err := cluster.Open(w.role, "test")
+	client, err := cluster.Open(cluster.Kubeconfig{Path: w.role}, "test")
 	if err != nil {
 		t.Fatal(err)
 	}

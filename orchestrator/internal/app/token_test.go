@@ -15,7 +15,7 @@ import (
 // testToken tries, with the token of the orchestrator and on the real API server, what gives an attacker more than
 // the workloads of the release.
 func testToken(w *world) {
-	client, err := cluster.Open(w.role, "test")
+	client, err := cluster.Open(cluster.Kubeconfig{Path: w.role}, "test")
 	if err != nil {
 		w.Fatal(err)
 	}

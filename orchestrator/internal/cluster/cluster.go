@@ -63,17 +63,25 @@ type Client struct {
 // Refresh asks at once.
 const refreshInterval = 30 * time.Second
 
-// Open returns a client of the cluster that kubeconfig describes: a path, or a list of paths as in
-// $KUBECONFIG. If kubeconfig is empty, Open uses $KUBECONFIG, then ~/.kube/config, then the service
-// account of the pod. It does not connect.
-func Open(kubeconfig, agent string) (*Client, error) {
+// Kubeconfig selects a cluster.
+type Kubeconfig struct {
+	// Path is a path, or a list of paths as in $KUBECONFIG. If it is empty, $KUBECONFIG counts, then ~/.kube/config, then
+	// the service account of the pod.
+	Path string
+	// Context is the name of a context. If it is empty, the current context counts.
+	Context string
+}
+
+// Open returns a client of the cluster that a kubeconfig describes. agent is the name of the program. Open does not
+// connect.
+func Open(from Kubeconfig, agent string) (*Client, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	if files := filepath.SplitList(kubeconfig); len(files) > 1 {
+	if files := filepath.SplitList(from.Path); len(files) > 1 {
 		rules.Precedence, rules.WarnIfAllMissing = files, false // noClusterError names the missing files
 	} else {
-		rules.ExplicitPath = kubeconfig
+		rules.ExplicitPath = from.Path
 	}
-	rc, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+	rc, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: from.Context}).ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
 		return nil, noClusterError(rules)
 	}

@@ -35,7 +35,7 @@ func TestOpenSaysWhichKubeconfigIsMissing(t *testing.T) {
 		bad:                           "error loading config file",
 		home + "/a:" + home + "/b":    "there is no " + home + "/a, " + home + "/b;",
 	} {
-		_, err := cluster.Open(file, "test")
+		_, err := cluster.Open(cluster.Kubeconfig{Path: file}, "test")
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasSuffix(err.Error(), "; set --kubeconfig") {
 			t.Errorf("%q: %v, want %q", file, err, want)
 		}
@@ -49,9 +49,12 @@ func TestOpenReadsAListOfKubeconfigs(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	client, err := cluster.Open(filepath.Join(home, "absent")+":"+file, "test")
+	client, err := cluster.Open(cluster.Kubeconfig{Path: filepath.Join(home, "absent") + ":" + file}, "test")
 	if err != nil || client.REST.Host != "https://b:1" {
 		t.Errorf("got %+v, %v", client, err)
+	}
+	if _, err := cluster.Open(cluster.Kubeconfig{Path: file, Context: "b"}, "test"); err == nil || !strings.Contains(err.Error(), `context "b" does not exist`) {
+		t.Errorf("another context: %v", err)
 	}
 }
 

@@ -9,12 +9,21 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/cmdline/category"
 )
 
 // name is the name of the plugin in its messages. kubectl runs the program kubectl-outrigger for "kubectl outrigger".
 const name = "kubectl-outrigger"
+
+// Exit codes beside 0, 1 (an error) and 2 (wrong usage).
+const (
+	// exitWaits: something starts or waits.
+	exitWaits = 3
+	// exitFailed: something has failed, and a person must act.
+	exitFailed = 4
+)
 
 // Main runs the plugin and returns its exit code.
 func Main(args []string, stdout, stderr io.Writer) int {
@@ -36,7 +45,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 
 // settings holds the values of the flags.
 type settings struct {
-	kubeconfig, context string
+	from cluster.Kubeconfig
 	// output is the format of the output: table, json or yaml.
 	output string
 }
@@ -44,10 +53,10 @@ type settings struct {
 func (s *settings) flags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{
-			Name: "kubeconfig", EnvVars: []string{"KUBECONFIG"}, Destination: &s.kubeconfig, Category: category.Kubernetes,
+			Name: "kubeconfig", EnvVars: []string{"KUBECONFIG"}, Destination: &s.from.Path, Category: category.Kubernetes,
 			Usage: "kubeconfig `FILE`; by default ~/.kube/config",
 		},
-		&cli.StringFlag{Name: "context", EnvVars: []string{"CONTEXT"}, Destination: &s.context, Category: category.Kubernetes, Usage: "`CONTEXT` of the kubeconfig"},
+		&cli.StringFlag{Name: "context", EnvVars: []string{"CONTEXT"}, Destination: &s.from.Context, Category: category.Kubernetes, Usage: "`CONTEXT` of the kubeconfig"},
 		cmdline.Enum(&cli.StringFlag{
 			Name: "output", Aliases: []string{"o"}, EnvVars: []string{"OUTPUT"}, Value: "table", Destination: &s.output,
 			Usage: "output `FORMAT`: table, json or yaml",
@@ -57,5 +66,12 @@ func (s *settings) flags() []cli.Flag {
 
 // commands returns the commands. Each has a file in this package.
 func (s *settings) commands() []*cli.Command {
-	return nil
+	return []*cli.Command{
+		s.validateCommand(),
+	}
+}
+
+// open returns a client of the cluster. It does not connect.
+func (s *settings) open() (*cluster.Client, error) {
+	return cluster.Open(s.from, name)
 }
