@@ -107,6 +107,10 @@ func TestAPodClaimsADevice(t *testing.T) {
 	if len(result.GPUs) != 1 || !strings.HasPrefix(result.GPUs[0], "MIG-") {
 		t.Errorf("the pod saw %v, want one MIG device", result.GPUs)
 	}
+	t.Run("the example runs", func(t *testing.T) {
+		applyExample(t, "dra.yaml", "")
+		jobComputes(t, "dra")
+	})
 
 	simulate(t, "xid", "5", "79")
 	eventually(t, "the unhealthy GPU is not advertised any more", func() bool { return len(published(t)) == gpus-2+2 })

@@ -102,7 +102,7 @@ func layoutIs(t *testing.T, state string, parts ...string) {
 // TestMIGManager changes the layout of a GPU by the label of the node, with a device plugin and a
 // manager that run on.
 func TestMIGManager(t *testing.T) {
-	pluginWith(t, "migStrategy=mixed")
+	pluginOfExamples(t)
 	allocatable(t, gpus, limit)
 	migManager(t)
 	pod := pluginPod(t)
@@ -148,6 +148,7 @@ func TestMIGManager(t *testing.T) {
 		allocatable(t, gpus, settles)
 		advertised(t, mig7g, 0, settles)
 	})
+	t.Run("the examples run", examplesRun)
 	if now := pluginPod(t); now != pod {
 		t.Errorf("the device plugin's pod %s became %s, want the same pod", pod, now)
 	}

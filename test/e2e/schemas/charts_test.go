@@ -30,10 +30,7 @@ func TestChartsAndManifests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checks, custom := checks{}, customResources(t, root)
-	for _, version := range versions {
-		checks[version] = newCheck(t, version, custom...)
-	}
+	checks := newChecks(t, root, versions)
 	folder := filepath.Join(root, "charts")
 	for _, r := range releases(t, folder) {
 		t.Run(r.name(), func(t *testing.T) {
@@ -92,6 +89,16 @@ func customResources(t *testing.T, root string) [][]byte {
 
 // checks are those of the versions of Kubernetes.
 type checks map[string]*check
+
+// newChecks returns the checks of versions, which know the CustomResourceDefinitions of the repository.
+func newChecks(t *testing.T, root string, versions []string) checks {
+	t.Helper()
+	all, custom := checks{}, customResources(t, root)
+	for _, version := range versions {
+		all[version] = newCheck(t, version, custom...)
+	}
+	return all
+}
 
 // validate reports each object of a text that is not valid in one of the versions.
 func (c checks) validate(t *testing.T, name, text string, versions []string) {
