@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -14,9 +13,6 @@ import (
 
 	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/orchestrator/internal/definition"
-	"outrigger.dev/orchestrator/internal/lease"
-	"outrigger.dev/orchestrator/internal/model"
-	"outrigger.dev/orchestrator/internal/observe"
 	"outrigger.dev/orchestrator/internal/once"
 	"outrigger.dev/orchestrator/internal/report"
 	"outrigger.dev/orchestrator/internal/table"
@@ -139,35 +135,14 @@ func (s *settings) applyCommand(ctx context.Context, c *cli.Context, store once.
 // statusCommand prints the status of the ClusterPolicy in effect. Without a ClusterPolicy, it
 // prints the status of the objects of the last "orchestrator apply".
 func (s *settings) statusCommand(ctx context.Context, c *cli.Context, store once.Store) error {
-	policy, ok, err := inEffect(ctx, store.Client)
+	now, err := once.Current(ctx, store, agent.Logger(c))
 	if err != nil {
 		return err
 	}
-	if ok {
-		if policy.Unreadable != nil {
-			return policy.Unreadable
-		}
-		age, err := lease.StatusAge(ctx, store.Client)
-		if err != nil {
-			return err
-		}
-		if _, err := io.WriteString(c.App.Writer, age); err != nil {
-			return fmt.Errorf("print status: %w", err)
-		}
-		return report.Write(table.For(c.App.Writer), policy.Status)
+	if _, err := io.WriteString(c.App.Writer, now.Warning); err != nil {
+		return fmt.Errorf("print status: %w", err)
 	}
-	rec, err := store.Load(ctx)
-	if err != nil {
-		return err
-	}
-	if len(rec.Stages) == 0 {
-		return fmt.Errorf("nothing is installed: there is no ClusterPolicy, and no ConfigMap %s in the namespace %s; run apply, or set --namespace", once.Name, store.Namespace)
-	}
-	status, err := once.Status(ctx, store, rec, agent.Logger(c))
-	if err != nil {
-		return err
-	}
-	return report.Write(table.For(c.App.Writer), status)
+	return report.Write(table.For(c.App.Writer), now.Status)
 }
 
 // applyDefinition applies the CRD. Helm runs it before each installation and each upgrade.
@@ -182,22 +157,9 @@ func (*settings) deleteDefinition(ctx context.Context, _ *cli.Context, store onc
 
 // checkNoPolicy returns an error if the cluster has a ClusterPolicy.
 func checkNoPolicy(ctx context.Context, client *cluster.Client) error {
-	policy, ok, err := inEffect(ctx, client)
+	policy, ok, err := once.InEffect(ctx, client)
 	if ok {
 		err = fmt.Errorf("the ClusterPolicy %s decides which objects are in this cluster: change or delete the ClusterPolicy instead, with kubectl or the values of its Helm release", policy.Name)
 	}
 	return err
-}
-
-// inEffect returns the oldest ClusterPolicy. ok is false if the cluster has none.
-func inEffect(ctx context.Context, client *cluster.Client) (policy model.Policy, ok bool, err error) {
-	list, err := client.Policies(ctx)
-	if err != nil || len(list) == 0 {
-		return model.Policy{}, false, err
-	}
-	var all []model.Policy
-	for i := range list {
-		all = append(all, observe.PolicyOf(&list[i]))
-	}
-	return slices.MinFunc(all, observe.ByAge), true, nil
 }

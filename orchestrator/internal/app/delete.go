@@ -39,7 +39,7 @@ func (s *settings) deleteCommand(ctx context.Context, c *cli.Context, store once
 // objects. This process does that work if no orchestrator runs in the cluster.
 func deletePolicies(ctx context.Context, store once.Store, log *slog.Logger) error {
 	client := store.Client
-	policy, ok, err := inEffect(ctx, client)
+	policy, ok, err := once.InEffect(ctx, client)
 	if !ok || err != nil {
 		return err
 	}

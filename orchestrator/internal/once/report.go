@@ -1,0 +1,60 @@
+package once
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"outrigger.dev/orchestrator/internal/cluster"
+	"outrigger.dev/orchestrator/internal/lease"
+	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/orchestrator/internal/observe"
+)
+
+// Report is the status that the command status shows.
+type Report struct {
+	// Policy is the name of the ClusterPolicy in effect. It is empty for objects of "orchestrator apply".
+	Policy string
+	// Warning says that the status can be out of date. It ends in an empty line, or is empty.
+	Warning string
+	Status  model.Status
+}
+
+// Current returns the status of the ClusterPolicy in effect. Without a ClusterPolicy, it derives the status of the objects
+// of the last "orchestrator apply", and returns an error if there are none.
+func Current(ctx context.Context, store Store, log *slog.Logger) (Report, error) {
+	policy, ok, err := InEffect(ctx, store.Client)
+	if err != nil {
+		return Report{}, err
+	}
+	if ok {
+		if policy.Unreadable != nil {
+			return Report{}, policy.Unreadable
+		}
+		age, err := lease.StatusAge(ctx, store.Client)
+		return Report{Policy: policy.Name, Warning: age, Status: policy.Status}, err
+	}
+	rec, err := store.Load(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	if len(rec.Stages) == 0 {
+		return Report{}, fmt.Errorf("nothing is installed: there is no ClusterPolicy, and no ConfigMap %s in the namespace %s; run apply, or set --namespace", Name, store.Namespace)
+	}
+	status, err := Status(ctx, store, rec, log)
+	return Report{Status: status}, err
+}
+
+// InEffect returns the oldest ClusterPolicy. ok is false if the cluster has none.
+func InEffect(ctx context.Context, client *cluster.Client) (policy model.Policy, ok bool, err error) {
+	list, err := client.Policies(ctx)
+	if err != nil || len(list) == 0 {
+		return model.Policy{}, false, err
+	}
+	var all []model.Policy
+	for i := range list {
+		all = append(all, observe.PolicyOf(&list[i]))
+	}
+	return slices.MinFunc(all, observe.ByAge), true, nil
+}
