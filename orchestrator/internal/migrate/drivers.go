@@ -1,0 +1,114 @@
+package migrate
+
+import (
+	"cmp"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// driverKeys are the fields of an NVIDIADriver that are values of the driver with the same name.
+var driverKeys = []string{ //nolint:gochecknoglobals // it is constant
+	"repository", "image", "version", "imagePullPolicy", "imagePullSecrets", "usePrecompiled", "kernelModuleType", "rdma", "gds", "gdrcopy",
+	"args", "env", "resources", "certConfig", "kernelModuleConfig", "manager", "upgradePolicy", "secretEnv", "tolerations", "priorityClassName", "startupProbe", "livenessProbe", "readinessProbe", "hostNetwork",
+}
+
+// fromDrivers takes over NVIDIADriver objects. The driver without a selector sets the values, and each other driver
+// becomes a pool.
+func (p *Plan) fromDrivers(s Source) {
+	if s.Cluster {
+		p.Refused = append(p.Refused, Difference{Path: "GPUCluster", Why: "its nodes have NVIDIA's DRA driver", Fix: "install Outrigger with draDriver.enabled=true and devicePlugin.enabled=false, without this command"})
+	}
+	uses := lookup(p.Values, "driver.nvidiaDriverCRD.enabled") == true
+	if uses || len(s.Drivers) > 0 {
+		set(p.Values, "driver.nvidiaDriverCRD.enabled", false)
+	}
+	if uses && len(s.Drivers) == 0 {
+		p.Changed = append(p.Changed, Difference{Path: "driver.nvidiaDriverCRD.enabled", From: "true", To: "false", Why: "Outrigger reads no NVIDIADriver objects", Fix: "give --from-file the NVIDIADriver objects too, to take over their values"})
+	}
+	drivers := slices.SortedFunc(slices.Values(s.Drivers), func(a, b unstructured.Unstructured) int {
+		return cmp.Or(strings.Compare(selector(a), selector(b)), strings.Compare(a.GetName(), b.GetName()))
+	})
+	for i, d := range drivers {
+		spec, _ := d.Object["spec"].(map[string]any)
+		if kind, _ := spec["driverType"].(string); kind != "" && kind != "gpu" {
+			p.Refused = append(p.Refused, Difference{Path: "NVIDIADriver " + d.GetName() + " driverType", From: kind, Why: "drivers for hosts of virtual machines are not supported", Fix: "keep its nodes with NVIDIA's GPU Operator"})
+			continue
+		}
+		if spec["nodeAffinity"] != nil {
+			p.Refused = append(p.Refused, Difference{Path: "NVIDIADriver " + d.GetName() + " nodeAffinity", From: short(spec["nodeAffinity"]), Why: "pools select nodes by labels", Fix: "give its nodes a label, and set it in nodeSelector of the pool"})
+		}
+		values := driverValues(spec)
+		if selector(d) == "" && i == 0 {
+			maps.Copy(child(p.Values, "driver"), values)
+			p.Changed = append(p.Changed, Difference{Path: "NVIDIADriver " + d.GetName(), To: "driver", Why: "Outrigger has these settings in its values"})
+			continue
+		}
+		pools, _ := p.Values["pools"].([]any)
+		p.Values["pools"] = append(pools, map[string]any{"name": poolName(d.GetName()), "nodeSelector": spec["nodeSelector"], "values": map[string]any{"driver": values}})
+		p.Changed = append(p.Changed, Difference{Path: "NVIDIADriver " + d.GetName(), To: "pools." + poolName(d.GetName()), Why: "Outrigger has pools for nodes with other values"})
+	}
+}
+
+// selector returns the node selector of an NVIDIADriver in one line, or "".
+func selector(d unstructured.Unstructured) string {
+	spec, _ := d.Object["spec"].(map[string]any)
+	if empty(spec["nodeSelector"]) {
+		return ""
+	}
+	return text(spec["nodeSelector"])
+}
+
+// driverValues returns the values of the driver for the spec of an NVIDIADriver.
+func driverValues(spec map[string]any) map[string]any {
+	spec = clone(spec)
+	values := map[string]any{"enabled": true}
+	for _, key := range driverKeys {
+		if value := spec[key]; !empty(value) {
+			values[key] = value
+		}
+	}
+	delete(values, "manager")
+	for _, module := range []string{"gds", "gdrcopy"} {
+		if section, is := values[module].(map[string]any); is {
+			values[module] = maps.Collect(only(section, "enabled", "repository", "image", "version"))
+		}
+	}
+	if repo, _ := spec["repoConfig"].(map[string]any); !empty(repo["name"]) {
+		values["repoConfig"] = map[string]any{"configMapName": repo["name"]}
+	}
+	if licensing, is := spec["licensingConfig"].(map[string]any); is && !empty(licensing) {
+		rename(licensing, "name", "configMapName")
+		values["licensingConfig"] = licensing
+	}
+	if policy, is := values["upgradePolicy"].(map[string]any); is {
+		rename(policy, "podDeletion", "gpuPodDeletion")
+	}
+	return values
+}
+
+// only yields the entries of a map with the keys.
+func only(values map[string]any, keys ...string) func(func(string, any) bool) {
+	return func(yield func(string, any) bool) {
+		for _, key := range keys {
+			if value, is := values[key]; is && !yield(key, value) {
+				return
+			}
+		}
+	}
+}
+
+// notInName matches what the name of a pool cannot have.
+var notInName = regexp.MustCompile(`[^a-z0-9-]+`)
+
+// poolNameMax is the largest length of the name of a pool.
+const poolNameMax = 20
+
+// poolName returns a valid name of a pool.
+func poolName(name string) string {
+	name = notInName.ReplaceAllString(name, "-")
+	return strings.Trim(name[:min(len(name), poolNameMax)], "-")
+}
