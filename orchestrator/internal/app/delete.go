@@ -69,7 +69,7 @@ func deletePolicies(ctx context.Context, store once.Store, log *slog.Logger) err
 			}
 		}
 		if !backoff.Pause(ctx) {
-			return fmt.Errorf("wait for the deletion of the ClusterPolicy: %w; kubectl describe clusterpolicy names the remaining objects", ctx.Err())
+			return fmt.Errorf("wait for the deletion of the ClusterPolicy: %w; kubectl describe gpupolicy names the remaining objects", ctx.Err())
 		}
 	}
 }

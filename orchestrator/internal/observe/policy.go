@@ -74,7 +74,7 @@ func PolicyOf(in *unstructured.Unstructured) model.Policy {
 	}
 	if err != nil {
 		p.Unreadable = fmt.Errorf("read status.inventory of ClusterPolicy %s, the list of applied objects: %w; the orchestrator changes nothing until you restore the list, or remove it; "+
-			"objects that the values no longer describe then stay (kubectl patch clusterpolicy %s --subresource=status --type=merge -p '{\"status\":null}')", p.Name, err, p.Name)
+			"objects that the values no longer describe then stay (kubectl patch gpupolicy %s --subresource=status --type=merge -p '{\"status\":null}')", p.Name, err, p.Name)
 		return p
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(status, &p.Status); err != nil {

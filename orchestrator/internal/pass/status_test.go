@@ -196,7 +196,7 @@ func TestStatus(t *testing.T) {
 	golden(t, filepath.Join("testdata", "columns.txt"), out.String())
 }
 
-// columns returns the columns of kubectl get clusterpolicy, without the age.
+// columns returns the columns of kubectl get gpupolicy, without the age.
 func columns(name string, s model.Status) []string {
 	message := ""
 	for _, c := range s.Conditions {
