@@ -3,7 +3,8 @@
 # release.
 # release.sh write ARCH…: writes the release of the programs in out/build into out/release/CHANNEL.
 # release.sh assets: copies the files that people download one by one from out/release/CHANNEL to
-# out/release/assets, with checksums. The manifests there name the images of REGISTRY.
+# out/release/assets, with checksums. The manifests there name the images of REGISTRY, and the manifest
+# for krew names the files below the address DOWNLOADS.
 # The same commit on the same Debian with the same Go gives the same bytes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -82,6 +83,25 @@ source_archive() {
   git archive --prefix="outrigger-$VERSION/" HEAD | gzip -n9 >"$new/source/outrigger-$VERSION.tar.gz"
 }
 
+# plugin ARCH…: packs the plugin of kubectl for each architecture, with its license and a manifest for krew.
+plugin() {
+  local arch file to=$new/kubectl
+  mkdir -p "$to" "$work/plugin"
+  sed "1d; s/VERSION/$VERSION/" orchestrator/kubectl-outrigger/krew.yaml >"$to/outrigger.krew.yaml"
+  for arch in "$@"; do
+    file=kubectl-outrigger-$VERSION-linux-$arch.tar.gz
+    cp "out/build/$arch/kubectl-outrigger" LICENSE "$work/plugin/"
+    tar --create --sort=name --format=ustar --mtime="@$SOURCE_DATE_EPOCH" --mode=u=rwX,go=rX --owner=0 --group=0 --numeric-owner -C "$work/plugin" . | gzip -n9 >"$to/$file"
+    cat >>"$to/outrigger.krew.yaml" <<PLATFORM
+    - selector:
+        matchLabels: {os: linux, arch: $arch}
+      uri: DOWNLOADS/$file
+      sha256: $(sha256sum "$to/$file" | cut -d' ' -f1)
+      bin: kubectl-outrigger
+PLATFORM
+  done
+}
+
 # build: prints the sources and the tools of the release.
 build() {
   echo "version: $VERSION"
@@ -104,6 +124,7 @@ write() {
   charts
   manifests
   source_archive
+  plugin "$@"
   tools/nfpm.sh "$new/packages" "$@"
   build >"$new/BUILD"
   (cd "$new" && find . -type f -printf '%P\n' | sort | xargs -d '\n' sha256sum) >"$work/SHA256SUMS"
@@ -115,12 +136,12 @@ write() {
 
 assets() {
   local from=out/release/$CHANNEL to=out/release/assets
-  : "${REGISTRY:?release.sh: set REGISTRY, as \"make publish\" does}"
+  : "${REGISTRY:?release.sh: set REGISTRY, as \"make publish\" does}" "${DOWNLOADS:=DOWNLOADS}"
   [ -e "$from/SHA256SUMS" ] || { echo "outrigger: $from has no release: run make release first" >&2; exit 1; }
   rm -rf "$to"
   mkdir -p "$to"
-  cp "$from"/charts/*.tgz "$from"/manifests/*.yaml "$from"/packages/* "$from"/source/* "$from/BUILD" "$to/"
-  sed -i "s#image: outrigger\.dev/#image: ${REGISTRY%/}/#" "$to"/*.yaml
+  cp "$from"/charts/*.tgz "$from"/manifests/*.yaml "$from"/packages/* "$from"/kubectl/* "$from"/source/* "$from/BUILD" "$to/"
+  sed -i "s#image: outrigger\.dev/#image: ${REGISTRY%/}/#; s#uri: DOWNLOADS/#uri: ${DOWNLOADS%/}/#" "$to"/*.yaml
   tar --create --sort=name --format=ustar --mtime=@0 --mode=0644 --owner=0 --group=0 --numeric-owner -C "$from" sbom |
     gzip -n9 >"$to/sbom-$VERSION.tar.gz"
   (cd "$to" && sha256sum -- * >../assets.sums && mv ../assets.sums SHA256SUMS)

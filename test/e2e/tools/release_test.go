@@ -155,14 +155,14 @@ func TestAReleaseIsReproducible(t *testing.T) {
 // TestAssetsAreTheFilesOfARelease copies what the page of a release offers.
 func TestAssetsAreTheFilesOfARelease(t *testing.T) {
 	c := newRelease(t)
-	env := []string{"CHANNEL=stable", "VERSION=25.3.0", "OS_BASE=debian12", "REGISTRY=registry.example.org/gpu/"}
+	env := []string{"CHANNEL=stable", "VERSION=25.3.0", "OS_BASE=debian12", "REGISTRY=registry.example.org/gpu/", "DOWNLOADS=https://downloads.example.org/25.3.0"}
 	if out, err := c.run(env, "release.sh", "assets"); err == nil || !strings.Contains(out, "run make release first") {
 		t.Errorf("without a release: %v: %s", err, out)
 	}
 	for path, text := range map[string]string{
 		"SHA256SUMS": "of all files\n", "BUILD": "commit\n", "charts/a-25.3.0.tgz": "chart\n", "charts/index.yaml": "index\n", "images/a.tar": "image\n",
 		"manifests/a.yaml": "a:\n  image: outrigger.dev/a:25.3.0-debian12\n", "packages/a.deb": "deb\n", "source/outrigger-25.3.0.tar.gz": "source\n",
-		"sbom/images/a.cdx.json": "{}\n",
+		"sbom/images/a.cdx.json": "{}\n", "kubectl/outrigger.krew.yaml": "uri: DOWNLOADS/plugin.tar.gz\n", "kubectl/plugin.tar.gz": "plugin\n",
 	} {
 		c.write("out/release/stable/"+path, text)
 	}
@@ -181,12 +181,15 @@ func TestAssetsAreTheFilesOfARelease(t *testing.T) {
 	for line := range strings.Lines(before) {
 		names = append(names, strings.Fields(line)[1])
 	}
-	want := []string{"BUILD", "a-25.3.0.tgz", "a.deb", "a.yaml", "outrigger-25.3.0.tar.gz", "sbom-25.3.0.tar.gz"}
+	want := []string{"BUILD", "a-25.3.0.tgz", "a.deb", "a.yaml", "outrigger-25.3.0.tar.gz", "outrigger.krew.yaml", "plugin.tar.gz", "sbom-25.3.0.tar.gz"}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("the checksums (-want +got):\n%s", diff)
 	}
 	if text := c.read("out/release/assets/a.yaml"); text != "a:\n  image: registry.example.org/gpu/a:25.3.0-debian12\n" {
 		t.Errorf("the manifest is %q", text)
+	}
+	if text := c.read("out/release/assets/outrigger.krew.yaml"); text != "uri: https://downloads.example.org/25.3.0/plugin.tar.gz\n" {
+		t.Errorf("the manifest for krew is %q", text)
 	}
 }
 

@@ -37,7 +37,38 @@ func release(t *testing.T, parent, zone, umask string) string {
 	if err != nil {
 		t.Fatalf("make release: %v\n%s", err, out)
 	}
-	return checkout{t: t, root: root}.read("out/release/stable/SHA256SUMS")
+	c := checkout{t: t, root: root}
+	sums := c.read("out/release/stable/SHA256SUMS")
+	pluginIsPacked(t, c, sums)
+	return sums
+}
+
+// pluginIsPacked checks that the manifest for krew names the archive of the plugin, and that the plugin in it runs.
+func pluginIsPacked(t *testing.T, c checkout, sums string) {
+	t.Helper()
+	const folder = "kubectl/"
+	for line := range strings.Lines(sums) {
+		sum, path, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		if !strings.HasPrefix(path, folder) || !strings.HasSuffix(path, ".tar.gz") {
+			continue
+		}
+		manifest := c.read("out/release/stable/kubectl/outrigger.krew.yaml")
+		for _, want := range []string{"uri: DOWNLOADS/" + strings.TrimPrefix(path, folder), "sha256: " + sum, "arch: " + runtime.GOARCH} {
+			if !strings.Contains(manifest, want) {
+				t.Errorf("the manifest for krew lacks %q:\n%s", want, manifest)
+			}
+		}
+		to := t.TempDir()
+		if out, err := exec.CommandContext(t.Context(), "tar", "-xzf", filepath.Join(c.root, "out/release/stable", path), "-C", to).CombinedOutput(); err != nil {
+			t.Fatalf("unpack %s: %v: %s", path, err, out)
+		}
+		out, err := exec.CommandContext(t.Context(), filepath.Join(to, "kubectl-outrigger"), "--version").CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "kubectl-outrigger") {
+			t.Errorf("kubectl-outrigger --version: %v: %s", err, out)
+		}
+		return
+	}
+	t.Errorf("the release has no plugin of kubectl:\n%s", sums)
 }
 
 // clone clones the repository into a new folder, without what is built.
