@@ -53,12 +53,16 @@ func app() *cli.App {
 				Usage: "`NUMBER` of runs; the result is their median",
 			},
 			&cli.PathFlag{
+				Name: "results", EnvVars: []string{"BENCH_RESULTS"}, DefaultText: "none",
+				Usage: "`FOLDER` for files with the results, from which the command page writes the page",
+			},
+			&cli.PathFlag{
 				Name: "node", EnvVars: []string{"BENCH_NODE"}, Hidden: true,
 				Usage: "`FOLDER` of the simulated node that this process runs in",
 			},
 		}...),
 		Action:   benchAll,
-		Commands: []*cli.Command{soakCommand(), onceCommand()},
+		Commands: []*cli.Command{soakCommand(), onceCommand(), pageCommand()},
 	}
 }
 
@@ -197,18 +201,18 @@ func measure(c *cli.Context, node *simnode.Node) error {
 	err = each(c.Context, names, func(agent string) runner {
 		switch agent {
 		case deviceplugin.Name:
-			return &deviceplugin.Bench{Node: node, Runs: c.Int("runs"), Report: table}
+			return &deviceplugin.Bench{Node: node, Runs: c.Int("runs"), Rest: c.Duration("rest"), Report: table}
 		case containertoolkit.Name:
 			return &containertoolkit.Bench{Node: node, Runs: c.Int("runs"), Report: table}
 		case dcgmexporter.Name:
-			return &dcgmexporter.Bench{Node: node, Runs: c.Int("runs"), Report: table}
+			return &dcgmexporter.Bench{Node: node, Runs: c.Int("runs"), Rest: c.Duration("rest"), Report: table}
 		case migmanager.Name:
 			return &migmanager.Bench{Node: node, Runs: c.Int("runs"), Report: table}
 		}
-		return &featurediscovery.Bench{Node: node, Runs: c.Int("runs"), Report: table}
+		return &featurediscovery.Bench{Node: node, Runs: c.Int("runs"), Rest: c.Duration("rest"), Report: table}
 	})
 	// Print the results even if a later measurement failed.
-	return errors.Join(err, table.Print())
+	return errors.Join(err, table.Print(), table.Save(c.Path("results"), "agents"))
 }
 
 func soak(c *cli.Context, node *simnode.Node) error {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/test/bench/internal/orchestrator"
 	"outrigger.dev/test/bench/internal/report"
 )
@@ -29,7 +30,7 @@ func scaleFlags() []cli.Flag {
 		},
 		&cli.DurationFlag{
 			Name: "rest", EnvVars: []string{"BENCH_REST"}, Value: time.Minute,
-			Usage: "`DURATION` for which the orchestrator is watched at rest",
+			Usage: "`DURATION` for which each program is watched at rest; the figures are for a minute",
 		},
 		&cli.DurationFlag{
 			Name: "limit", EnvVars: []string{"BENCH_LIMIT"}, Value: 40 * time.Minute,
@@ -49,6 +50,9 @@ func scaleFlags() []cli.Flag {
 // benchAll measures the agents in a simulated node, and the orchestrator on a cluster. If the
 // command line selects one of them, it measures only that one.
 func benchAll(c *cli.Context) error {
+	if c.Duration("rest") <= 0 {
+		return cmdline.Usagef("flag --rest: invalid value %s: must be more than 0", c.Duration("rest"))
+	}
 	only := c.String("agent")
 	if only != orchestrator.Name {
 		if err := inNode(c, measure); err != nil {
@@ -73,7 +77,7 @@ func measureScale(c *cli.Context) (err error) {
 	}
 	table := report.New(os.Stdout, os.Stderr)
 	// Print the results even if a later measurement failed.
-	defer func() { err = errors.Join(err, table.Print()) }()
+	defer func() { err = errors.Join(err, table.Print(), table.Save(c.Path("results"), orchestrator.Name)) }()
 	line, manifest := strings.Fields(c.String("program")), ""
 	var before []string
 	if len(line) == 0 {

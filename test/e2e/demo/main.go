@@ -5,10 +5,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -34,8 +36,17 @@ func app() *cli.App {
 		},
 		Commands: []*cli.Command{{
 			Name: "measure", Usage: "install the umbrella chart several times, and print the time until each stage works and a GPU pod has computed",
-			Flags:  []cli.Flag{&cli.IntFlag{Name: "times", Value: 5, Usage: "number of installations"}},
-			Action: func(c *cli.Context) error { return measure(c.Context, c.App.Writer, c.Int("times")) },
+			Flags: []cli.Flag{
+				&cli.IntFlag{Name: "times", EnvVars: []string{"DEMO_TIMES"}, Value: 5, Usage: "`NUMBER` of installations"},
+				&cli.PathFlag{Name: "results", EnvVars: []string{"BENCH_RESULTS"}, DefaultText: "none", Usage: "`FOLDER` for a file with the results, as bench writes it"},
+			},
+			Action: func(c *cli.Context) error {
+				times, err := measure(c.Context, c.Int("times"))
+				if err != nil {
+					return err
+				}
+				return errors.Join(printTimes(c.App.Writer, times), saveTimes(c.Path("results"), times, time.Now()))
+			},
 		}},
 	}
 }

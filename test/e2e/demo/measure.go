@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -15,13 +18,22 @@ import (
 // firstPod is the row of the pod that waits for the first GPU.
 const firstPod = "first GPU pod has computed"
 
-// measure prints the median times from "helm install" until each stage works and until a pod has
-// computed on a GPU. Each time, Helm installs and uninstalls the umbrella chart on a cluster that it
+// times are the times from "helm install" until a state, the shortest first.
+type times struct {
+	state string
+	after []time.Duration
+}
+
+// median returns the median of the times.
+func (t times) median() time.Duration { return t.after[len(t.after)/2] }
+
+// measure returns the times from "helm install" until each stage works and until a pod has
+// computed on a GPU. Each of n times, Helm installs and uninstalls the umbrella chart on a cluster that measure
 // starts and removes. The nodes have the driver and all images.
-func measure(ctx context.Context, out io.Writer, times int) (err error) {
+func measure(ctx context.Context, n int) (states []times, err error) {
 	s, err := stack.Fresh(ctx, cluster.Config{Nodes: 2, GPUNodes: 1, GPUs: 8, Model: "h100-80", Progress: io.Discard})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() {
 		if down := s.Down(context.WithoutCancel(ctx)); err == nil {
@@ -30,33 +42,74 @@ func measure(ctx context.Context, out io.Writer, times int) (err error) {
 	}()
 	helm, err := s.Helm(stack.OperatorNamespace)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	rows := []string{}
-	taken := map[string][]time.Duration{}
-	for i := range times {
-		if err := installation(ctx, s, helm, func(row string, t time.Duration) {
-			if len(taken[row]) == i { // the first time counts
-				taken[row] = append(taken[row], t)
+	for i := range n {
+		reached := map[string]bool{}
+		if err := installation(ctx, s, helm, func(state string, after time.Duration) {
+			if reached[state] {
+				return
 			}
-			if !slices.Contains(rows, row) {
-				rows = append(rows, row)
+			reached[state] = true
+			at := slices.IndexFunc(states, func(t times) bool { return t.state == state })
+			if at < 0 {
+				at, states = len(states), append(states, times{state: state})
 			}
+			states[at].after = append(states[at].after, after)
 		}); err != nil {
-			return fmt.Errorf("installation %d: %w", i+1, err)
+			return nil, fmt.Errorf("installation %d: %w", i+1, err)
 		}
 		if err := remove(ctx, s, helm); err != nil {
-			return fmt.Errorf("installation %d: %w", i+1, err)
+			return nil, fmt.Errorf("installation %d: %w", i+1, err)
 		}
 	}
+	for _, t := range states {
+		slices.Sort(t.after)
+	}
+	return states, nil
+}
+
+func printTimes(out io.Writer, states []times) error {
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintf(w, "AFTER \"helm install\", %d TIMES\tMEDIAN\tMIN\tMAX\n", times)
-	for _, row := range rows {
-		t := slices.Sorted(slices.Values(taken[row]))
-		fmt.Fprintf(w, "%s\t%.1f s\t%.1f s\t%.1f s\n", row, t[len(t)/2].Seconds(), t[0].Seconds(), t[len(t)-1].Seconds())
+	fmt.Fprintln(w, "AFTER \"helm install\"\tMEDIAN\tMIN\tMAX\tTIMES")
+	for _, t := range states {
+		n := len(t.after)
+		fmt.Fprintf(w, "%s\t%.1f s\t%.1f s\t%.1f s\t%d\n", t.state, t.median().Seconds(), t.after[0].Seconds(), t.after[n-1].Seconds(), n)
 	}
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("print the table: %w", err)
+	}
+	return nil
+}
+
+// target is the time in seconds within which the first GPU pod must have computed.
+const target = 10
+
+// saveTimes writes the medians in the format of bench to a file in folder. It does nothing if folder is empty.
+func saveTimes(folder string, states []times, now time.Time) error {
+	if folder == "" {
+		return nil
+	}
+	var rows []map[string]any
+	for _, t := range states {
+		row := map[string]any{
+			"operation": "helm install → " + t.state, "value": t.median().Seconds(), "unit": "s",
+			"note": fmt.Sprintf("%.1f s to %.1f s, %d times", t.after[0].Seconds(), t.after[len(t.after)-1].Seconds(), len(t.after)),
+		}
+		if t.state == firstPod {
+			row["goal"] = map[string]any{"target": target}
+		}
+		rows = append(rows, row)
+	}
+	text, err := json.MarshalIndent(map[string]any{"date": now.Format(time.DateOnly), "rows": rows}, "", "  ")
+	if err != nil {
+		return fmt.Errorf("save results: %w", err)
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return fmt.Errorf("save results: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "demo.json"), append(text, '\n'), 0o644); err != nil { //nolint:gosec // results are public
+		return fmt.Errorf("save results: %w", err)
 	}
 	return nil
 }

@@ -20,8 +20,10 @@ const Name = "device-plugin"
 // Bench measures the device plugin on Node, which has 8 whole GPUs. It measures each
 // figure Runs times.
 type Bench struct {
-	Node   *simnode.Node
-	Runs   int
+	Node *simnode.Node
+	Runs int
+	// Rest is the duration of the measurements at rest.
+	Rest   time.Duration
 	Report *report.Table
 }
 

@@ -8,9 +8,6 @@ import (
 	"outrigger.dev/test/bench/internal/report"
 )
 
-// restFor is the duration of the measurement at rest.
-const restFor = time.Minute
-
 func goalRest(peer string) report.Goal { return report.Goal{Peer: peer, Target: 12} }
 
 // atRest measures the processor time and the number of NVML calls of the plugin while no GPU
@@ -27,18 +24,18 @@ func (b *Bench) atRest(ctx context.Context, name string, goal report.Goal) (err 
 	}
 	total := 0
 	cpu, err := p.CPUDuring(func() (err error) {
-		total, err = b.Node.CallsDuring(ctx, restFor)
+		total, err = b.Node.CallsDuring(ctx, b.Rest)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	b.Report.Add(report.Row{
+	b.Report.AddPerMinute(report.Row{
 		Operation: "plugin CPU in a minute at rest, " + name, Value: 1000 * cpu.Seconds(), Unit: "ms", Goal: report.Goal{Target: 20},
-	})
-	b.Report.Add(report.Row{
+	}, b.Rest)
+	b.Report.AddPerMinute(report.Row{
 		Operation: "plugin NVML calls in a minute at rest, " + name, Value: float64(total), Unit: "calls", Goal: goal,
-	})
+	}, b.Rest)
 	return nil
 }
 

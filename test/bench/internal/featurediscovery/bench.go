@@ -18,8 +18,10 @@ const Name = "feature-discovery"
 // Bench measures feature discovery on Node, which has 8 whole GPUs. It measures each
 // figure Runs times.
 type Bench struct {
-	Node   *simnode.Node
-	Runs   int
+	Node *simnode.Node
+	Runs int
+	// Rest is the duration of the measurements at rest.
+	Rest   time.Duration
 	Report *report.Table
 }
 

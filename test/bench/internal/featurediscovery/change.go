@@ -10,9 +10,10 @@ import (
 )
 
 // changes measures the time from each change of the GPUs to the labels that show it. A
-// time begins before the command to the simulator.
+// time begins before the command to the simulator. Most of the time until a poll finds a change is a pause, which does not
+// depend on the latency, so such changes are measured without latency only.
 func (b *Bench) changes(ctx context.Context, a *agent, s scene, latency time.Duration) (err error) {
-	if len(s.changes) == 0 {
+	if len(s.changes) == 0 || s.polled && latency > 0 {
 		return nil
 	}
 	batch, err := b.Node.Batch(ctx)
@@ -24,8 +25,8 @@ func (b *Bench) changes(ctx context.Context, a *agent, s scene, latency time.Dur
 		return err
 	}
 	runs := b.Runs
-	if s.maxRuns > 0 {
-		runs = min(runs, s.maxRuns)
+	if s.polled {
+		runs = min(runs, polledRuns)
 	}
 	times := make([][]time.Duration, len(s.changes))
 	for range runs {

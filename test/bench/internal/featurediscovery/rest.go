@@ -7,13 +7,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"outrigger.dev/test/bench/internal/report"
 )
-
-// restFor is the duration of the measurement at rest.
-const restFor = time.Minute
 
 // atRest measures the processor time of the agent and counts its NVML calls and API requests, while
 // no GPU changes. The count includes calls that wait for events.
@@ -30,19 +26,19 @@ func (b *Bench) atRest(ctx context.Context, s scene) (err error) {
 	asked := a.dest.api.Requests()
 	total := 0
 	cpu, err := a.CPUDuring(func() (err error) {
-		total, err = b.Node.CallsDuring(ctx, restFor)
+		total, err = b.Node.CallsDuring(ctx, b.Rest)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	b.Report.Add(report.Row{
+	b.Report.AddPerMinute(report.Row{
 		Operation: s.part + " CPU in a minute at rest, " + s.name, Value: 1000 * cpu.Seconds(), Unit: "ms", Goal: report.Goal{Target: 20},
-	})
-	b.Report.Add(report.Row{
+	}, b.Rest)
+	b.Report.AddPerMinute(report.Row{
 		Operation: s.part + " NVML calls in a minute at rest, " + s.name, Value: float64(total), Unit: "calls", Goal: s.rest,
 		Note: "requests to the API server: " + requests(asked, a.dest.api.Requests()),
-	})
+	}, b.Rest)
 	return nil
 }
 

@@ -15,8 +15,9 @@ type scene struct {
 	label, value string
 	// changes are applied in turn, each to the result of the one before.
 	changes []change
-	// maxRuns limits the number of runs for the changes; 0 means no limit.
-	maxRuns int
+	// polled says that the agent finds the first change of a run by polling. The number of runs is then limited to
+	// polledRuns.
+	polled bool
 
 	oneshot, memory report.Goal
 	// calls and rest are the goals for the NVML calls of a one-shot run, and of a minute at rest.
@@ -39,6 +40,8 @@ const (
 	countLabel  = "nvidia.com/gpu.count"
 	sliceLabel  = "nvidia.com/mig-1g.5gb.count"
 	oneshotPeak = 22
+
+	polledRuns = 3
 )
 
 func goalOneshot(peer string) report.Goal { return report.Goal{Peer: peer, Target: 30} }
@@ -57,7 +60,7 @@ func eight() scene {
 			{"GPU plugged in", "plug", "9", "NVML does not report it"},
 			{"GPU unplugged", "unplug 8", "8", ""},
 		},
-		maxRuns: 3, // a plugged GPU is found at the next poll of the bus
+		polled:  true, // a plugged GPU is found at the next poll of the bus
 		oneshot: goalOneshot("275 ms"), memory: goalMemory("52 MB of RSS"),
 		calls: report.Goal{Peer: "135", Target: 134}, rest: report.Goal{Target: 12},
 	}

@@ -77,7 +77,7 @@ type Config struct {
 	Manifest string
 	// Nodes is the number of GPU nodes. NeverReady is how many of them never have a ready pod.
 	Nodes, NeverReady int
-	// Rest is the duration of the measurement at rest.
+	// Rest is the duration of each measurement after the roll-out.
 	Rest time.Duration
 	// Limit is the time limit of the roll-out.
 	Limit time.Duration
@@ -186,11 +186,11 @@ func (b *Bench) measure(ctx context.Context, log string) (err error) {
 
 // rest measures the program after the roll-out, without changes in the cluster.
 func (b *Bench) rest(ctx context.Context) error {
-	if err := b.measureWindow(ctx, window{name: "first minute after the roll-out", time: time.Minute}); err != nil {
+	if err := b.measureWindow(ctx, window{name: "a minute right after the roll-out"}); err != nil {
 		return err
 	}
 	begin := time.Now()
-	if err := b.measureWindow(ctx, window{name: "a minute at rest", time: b.Rest, goal: b.goals().rest}); err != nil {
+	if err := b.measureWindow(ctx, window{name: "a minute at rest", goal: b.goals().rest}); err != nil {
 		return err
 	}
 	seen, err := b.scene.requests(begin, time.Now())
@@ -215,7 +215,7 @@ func (b *Bench) broken(ctx context.Context) error {
 		return err
 	}
 	err = b.measureWindow(ctx, window{
-		name: "a minute with one pod not ready", begin: func() error { return b.scene.setReady(ctx, pod, false) }, time: time.Minute, goal: b.goals().broken,
+		name: "a minute with one pod not ready", begin: func() error { return b.scene.setReady(ctx, pod, false) }, goal: b.goals().broken,
 	})
 	return errors.Join(err, b.scene.setReady(ctx, pod, true))
 }
@@ -225,7 +225,6 @@ type window struct {
 	name string
 	// begin starts the change that the program has to handle. It may be nil.
 	begin func() error
-	time  time.Duration
 	goal  report.Goal
 }
 
@@ -240,7 +239,7 @@ func (b *Bench) measureWindow(ctx context.Context, w window) error {
 			return err
 		}
 	}
-	if !pace.Pause(ctx, w.time) {
+	if !pace.Pause(ctx, b.Rest) {
 		return context.Cause(ctx)
 	}
 	end, after, err := b.now()
@@ -252,8 +251,8 @@ func (b *Bench) measureWindow(ctx context.Context, w window) error {
 		return err
 	}
 	b.add("requests in "+w.name, report.Row{
-		Value: float64(seen.total) / w.time.Minutes(), Unit: "calls", Goal: w.goal,
-		Note: fmt.Sprintf("%s; %s of CPU", seen, (after - cpu).Round(time.Millisecond)),
+		Value: float64(seen.total) / b.Rest.Minutes(), Unit: "calls", Goal: w.goal,
+		Note: fmt.Sprintf("in %s: %s; %s of CPU", b.Rest, seen, (after - cpu).Round(time.Millisecond)),
 	})
 	return nil
 }

@@ -13,16 +13,18 @@ import (
 )
 
 const (
-	// churning is the duration of the measurement.
-	churning = time.Minute
 	// flap is how long the GPUs of a flapping node can be used, and then cannot be used.
 	flap = 10 * time.Second
-	// joins is the number of nodes that join the cluster, and of nodes that leave it.
+	// joins is the number of nodes that join the cluster in a minute, and of nodes that leave it.
 	joins = 50
 )
 
-// churn measures the program while a fifth of the nodes flap, and nodes join and leave the cluster.
+// churn measures the program while a fifth of the nodes flap, and nodes join and leave the cluster. The cluster must have more
+// nodes than leave it.
 func (b *Bench) churn(ctx context.Context) (err error) {
+	if b.Nodes <= joins {
+		return nil
+	}
 	changes, stop := context.WithCancel(ctx)
 	group, changes := errgroup.WithContext(changes)
 	defer func() {
@@ -33,7 +35,7 @@ func (b *Bench) churn(ctx context.Context) (err error) {
 	}()
 	flapping := b.Nodes / 5
 	return b.measureWindow(ctx, window{
-		name: fmt.Sprintf("a minute with %d nodes flapping, %d joining and %d leaving", flapping, joins, joins), time: churning,
+		name: fmt.Sprintf("a minute with %d nodes flapping, %d joining and %d leaving", flapping, joins, joins),
 		begin: func() error {
 			group.Go(func() error { return b.scene.flap(changes, flapping) })
 			group.Go(func() error { return b.scene.joinAndLeave(changes) })
@@ -77,7 +79,7 @@ func (s *scene) joinAndLeave(ctx context.Context) error {
 		if err := s.do(ctx, http.MethodDelete, "/api/v1/nodes/"+left, nil, nil); err != nil {
 			return err
 		}
-		if !pace.Pause(ctx, churning/joins) {
+		if !pace.Pause(ctx, time.Minute/joins) {
 			return ctx.Err()
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -14,23 +15,34 @@ import (
 // Goal has the values to compare a result with. The zero value means no comparison.
 type Goal struct {
 	// Peer is the result of NVIDIA's program in the same kind of run, as text.
-	Peer string
+	Peer string `json:"peer,omitempty"`
 	// Target is the largest accepted value, in the unit of the row; 0 for no target.
-	Target float64
+	Target float64 `json:"target,omitempty"`
 	// None is set if the target is 0.
-	None bool
+	None bool `json:"none,omitempty"`
 }
 
 // Row is one result.
 type Row struct {
-	Operation string
+	Operation string `json:"operation"`
 	// Value is in Unit: "ms", "s", "MiB", "calls", or "×" for a ratio. Unit is empty for a figure
 	// that was not measured.
-	Value float64
-	Unit  string
-	Goal  Goal
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit,omitempty"`
+	Goal  Goal    `json:"goal,omitzero"`
 	// Note is additional information, for example the number of NVML calls.
-	Note string
+	Note string `json:"note,omitempty"`
+}
+
+// Amount returns the value and its unit, as text.
+func (r Row) Amount() string { return amount(r.Value, r.Unit) }
+
+// Target returns the target as text, and whether the value meets it. The text is empty without a target.
+func (r Row) Target() (text string, met bool) {
+	if r.Goal.Target == 0 && !r.Goal.None {
+		return "", true
+	}
+	return "≤ " + amount(r.Goal.Target, r.Unit), r.Value <= r.Goal.Target
 }
 
 // Title returns the name of a result that was measured in a scene with a latency per
@@ -52,6 +64,15 @@ func New(out, progress io.Writer) *Table { return &Table{out: out, progress: pro
 func (t *Table) Add(r Row) {
 	t.rows = append(t.rows, r)
 	fmt.Fprintf(t.progress, "measured %s: %s\n", r.Operation, amount(r.Value, r.Unit))
+}
+
+// AddPerMinute adds a row whose value was counted for this duration, as the value for a minute.
+func (t *Table) AddPerMinute(r Row, counted time.Duration) {
+	r.Value /= counted.Minutes()
+	if counted != time.Minute {
+		r.Note = strings.TrimSuffix(fmt.Sprintf("counted for %s, %s", counted, r.Note), ", ")
+	}
+	t.Add(r)
 }
 
 // AddTimes adds the median of times as a row.
@@ -92,17 +113,15 @@ func (t *Table) Print() error {
 	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "OPERATION\tMEDIAN\tTARGET\t\tPEER\tNOTE")
 	for _, r := range t.rows {
-		target, verdict, peer := "-", "", "-"
-		if r.Goal.Target > 0 || r.Goal.None {
-			target, verdict = "≤ "+amount(r.Goal.Target, r.Unit), "ok"
-			if r.Value > r.Goal.Target {
-				verdict = "over"
-			}
+		target, met := r.Target()
+		verdict := ""
+		switch {
+		case target != "" && met:
+			verdict = "ok"
+		case target != "":
+			verdict = "over"
 		}
-		if r.Goal.Peer != "" {
-			peer = r.Goal.Peer
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Operation, amount(r.Value, r.Unit), target, verdict, peer, r.Note)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Operation, r.Amount(), cmp.Or(target, "-"), verdict, cmp.Or(r.Goal.Peer, "-"), r.Note)
 	}
 	return w.Flush()
 }

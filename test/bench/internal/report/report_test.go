@@ -16,6 +16,7 @@ func TestTableMarksResultsOverTheirTarget(t *testing.T) {
 	table.AddTimes("fast", times, report.Goal{Peer: "5 ms", Target: 2}, "0 calls")
 	table.AddTimes("slow", times, report.Goal{Target: 1.9}, "")
 	table.Add(report.Row{Operation: "memory", Value: 0.5, Unit: "MiB"})
+	table.AddPerMinute(report.Row{Operation: "calls", Value: 3, Unit: "calls", Goal: report.Goal{None: true}}, 20*time.Second)
 	table.AddRatio("fast", "memory")
 	table.AddRatio("fast", "what was not measured")
 	table.Skip("C", "no compiler")
@@ -23,12 +24,13 @@ func TestTableMarksResultsOverTheirTarget(t *testing.T) {
 	if err := table.Print(); err != nil {
 		t.Fatal(err)
 	}
-	want := `OPERATION      MEDIAN     TARGET          PEER  NOTE
-fast           2.0 ms     ≤ 2.0 ms  ok    5 ms  1.0 ms to 3.0 ms, 0 calls
-slow           2.0 ms     ≤ 1.9 ms  over  -     1.0 ms to 3.0 ms
-memory         0.500 MiB  -               -     
-fast / memory  4.0 ×      -               -     
-C              skipped    -               -     no compiler
+	want := `OPERATION      MEDIAN     TARGET           PEER  NOTE
+fast           2.0 ms     ≤ 2.0 ms   ok    5 ms  1.0 ms to 3.0 ms, 0 calls
+slow           2.0 ms     ≤ 1.9 ms   over  -     1.0 ms to 3.0 ms
+memory         0.500 MiB  -                -     
+calls          9 calls    ≤ 0 calls  over  -     counted for 20s
+fast / memory  4.0 ×      -                -     
+C              skipped    -                -     no compiler
 `
 	if got := out.String(); got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
