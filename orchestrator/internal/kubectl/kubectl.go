@@ -56,9 +56,9 @@ func (s *settings) flags() []cli.Flag {
 			Name: "kubeconfig", EnvVars: []string{"KUBECONFIG"}, Destination: &s.from.Path, Category: category.Kubernetes,
 			Usage: "kubeconfig `FILE`; by default ~/.kube/config",
 		},
-		&cli.StringFlag{Name: "context", EnvVars: []string{"CONTEXT"}, Destination: &s.from.Context, Category: category.Kubernetes, Usage: "`CONTEXT` of the kubeconfig"},
+		&cli.StringFlag{Name: "context", EnvVars: []string{"OUTRIGGER_CONTEXT"}, Destination: &s.from.Context, Category: category.Kubernetes, Usage: "`CONTEXT` of the kubeconfig"},
 		cmdline.Enum(&cli.StringFlag{
-			Name: "output", Aliases: []string{"o"}, EnvVars: []string{"OUTPUT"}, Value: "table", Destination: &s.output,
+			Name: "output", Aliases: []string{"o"}, EnvVars: []string{"OUTRIGGER_OUTPUT"}, Value: "table", Destination: &s.output,
 			Usage: "output `FORMAT`: table, json or yaml",
 		}, "table", "json", "yaml"),
 	}

@@ -34,13 +34,13 @@ func (s *settings) validateCommand() *cli.Command {
 		Description: "The orchestrator runs the validations. Their results are in the status of the ClusterPolicy.\n" +
 			"Without a NODE, the values of the chart validator choose the nodes.",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "all-nodes", Aliases: []string{"A"}, EnvVars: []string{"ALL_NODES"}, Destination: &request.All, Usage: "validate all nodes with a GPU"},
-			&cli.BoolFlag{Name: "all-gpus", EnvVars: []string{"ALL_GPUS"}, Destination: &request.AllGPUs, Usage: "use each GPU that a pod sees, instead of one"},
+			&cli.BoolFlag{Name: "all-nodes", Aliases: []string{"A"}, EnvVars: []string{"OUTRIGGER_ALL_NODES"}, Destination: &request.All, Usage: "validate all nodes with a GPU"},
+			&cli.BoolFlag{Name: "all-gpus", EnvVars: []string{"OUTRIGGER_ALL_GPUS"}, Destination: &request.AllGPUs, Usage: "use each GPU that a pod sees, instead of one"},
 			&cli.BoolFlag{
-				Name: "copies", EnvVars: []string{"COPIES"}, Destination: &request.Copies,
+				Name: "copies", EnvVars: []string{"OUTRIGGER_COPIES"}, Destination: &request.Copies,
 				Usage: "also copy between the host and the GPU, and between all GPUs with --all-gpus; check the copies, and print their rates",
 			},
-			cmdline.Positive(&cli.DurationFlag{Name: "timeout", EnvVars: []string{"TIMEOUT"}, Value: validateTimeout, Destination: &timeout, Usage: "`TIME` after which the command fails"}),
+			cmdline.Positive(&cli.DurationFlag{Name: "timeout", EnvVars: []string{"OUTRIGGER_TIMEOUT"}, Value: validateTimeout, Destination: &timeout, Usage: "`TIME` after which the command fails"}),
 		},
 		Action: func(c *cli.Context) error {
 			request.Nodes = c.Args().Slice()
