@@ -187,3 +187,9 @@ func nodeVersions(nodes []*corev1.Node) []Version {
 func sorted[T interface{ GetName() string }](in []T) []T {
 	return slices.SortedFunc(slices.Values(in), func(a, b T) int { return cmp.Compare(a.GetName(), b.GetName()) })
 }
+
+// Works reports whether all GPUs of a node can be used.
+func Works(n *model.Node) bool {
+	state, _, _ := stateOf(n)
+	return state == Ready
+}

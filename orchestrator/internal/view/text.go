@@ -145,7 +145,7 @@ func (t Top) sums() string {
 	var ready, pods int
 	var offered, capacity, requested int64
 	for _, n := range t.Nodes {
-		if n.Severity == "" && n.State == Ready {
+		if n.State == Ready {
 			ready++
 		}
 		offered, capacity, requested, pods = offered+n.Offered, capacity+n.Capacity, requested+n.Requested, pods+len(n.Pods)

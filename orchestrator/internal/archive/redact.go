@@ -1,0 +1,192 @@
+package archive
+
+import (
+	"regexp"
+	"strings"
+)
+
+// mark takes the place of what is removed.
+const mark = "REMOVED"
+
+// visibleDevices is the only environment variable whose value stays. It says which GPUs a container sees.
+const visibleDevices = "NVIDIA_VISIBLE_DEVICES"
+
+// What is removed, as the index lists it.
+const (
+	removedEnv        = "values of environment variables"
+	removedAnnotation = "annotation kubectl.kubernetes.io/last-applied-configuration"
+	removedPassword   = "passwords and tokens"
+	removedURL        = "credentials in URLs"
+	removedKey        = "private keys"
+	removedSecret     = "contents of Secrets"
+)
+
+// secretWord matches a part of the name of a secret value.
+const secretWord = `(?:passw(?:or)?d|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|encryption[_-]?key|credential|license[_-]?key)`
+
+// The patterns of secrets in a text. Group 1 stays, and so does the last group, if there is one.
+var patterns = []struct {
+	what    string
+	pattern *regexp.Regexp
+}{ //nolint:gochecknoglobals // it is constant
+	{removedKey, regexp.MustCompile(`()(?s:-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z))`)},
+	// The beginning of a log can be in the middle of a key.
+	{removedKey, regexp.MustCompile(`()(?:[A-Za-z0-9+/=]+(?:\\n|\s)+)*-----END [A-Z0-9 ]*PRIVATE KEY-----`)},
+	{removedURL, regexp.MustCompile(`(?i)(\b[a-z][a-z0-9+.-]*://)[^\s/@"'<>]+(@)`)},
+	{removedPassword, regexp.MustCompile(`(?i)(\bauthorization\b["']?\s*[:=]\s*["']?(?:[a-z]+\s+)?)[^\s"',;]+`)},
+	{removedPassword, regexp.MustCompile(`(?i)(\bbearer\s+)[a-z0-9._~+/=-]{8,}`)},
+	// A JSON Web Token, such as the token of a service account.
+	{removedPassword, regexp.MustCompile(`()\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?`)},
+	// Tokens of GitHub, GitLab, NVIDIA's NGC, AWS, Slack and Hugging Face have these prefixes.
+	{removedPassword, regexp.MustCompile(`()\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|nvapi-[\w-]{16,}|AKIA[0-9A-Z]{16}|xox[abprs]-[\w-]{10,}|hf_[A-Za-z0-9]{20,})`)},
+	// A certificate or key in a kubeconfig: "-----BEGIN" in base64.
+	{removedKey, regexp.MustCompile(`()\bLS0tLS1CRUdJTi[A-Za-z0-9+/=]+`)},
+	// The auths of a Docker config.
+	{removedPassword, regexp.MustCompile(`("auth"\s*:\s*")[^"]+`)},
+}
+
+// assignment matches a name with a secret word, and its value: NAME=VALUE, NAME: VALUE, "NAME": "VALUE". Quotes can have
+// backslashes, as in a log of JSON. option matches --NAME VALUE.
+var (
+	assignment = regexp.MustCompile(`(?i)([\w.-]*` + secretWord + `[\w.-]*)(\\?["']?[ \t]*[:=][ \t]*)` + secretValue)
+	option     = regexp.MustCompile(`(?i)(--?[\w.-]*` + secretWord + `[\w.-]*)([ \t]+)` + secretValue)
+)
+
+const secretValue = `(\\?"(?:[^"\\]|\\[^"])*\\?"|'[^']*'|[^\s"',;&)\]}]+)`
+
+// suspicious matches texts that can have a secret. Most texts of objects have none, and need no other pattern.
+var suspicious = regexp.MustCompile(`(?i)passw|passphrase|secret|token|credential|[_-]?key|@|authorization|bearer|"auth"|eyJ|_pat_|gh[pousr]_|glpat-|nvapi-|akia|xox|hf_|LS0tLS1CRUdJTi`)
+
+// harmless matches the names of values that only name a secret, or count it.
+var harmless = regexp.MustCompile(`(?i)(?:names?|namespace|refs?|files?|paths?|dir|folder|mount|projected|seconds|expiry|count|type|kind|version|enabled|required|policy|provider)$`)
+
+// secretName matches the name of a value that can be secret.
+var secretName = regexp.MustCompile(`(?i)` + secretWord)
+
+// isSecret reports whether a name is the name of a secret value. Most names have no part of the words, so a fast search for the
+// parts comes first.
+func isSecret(name string) bool {
+	lower := strings.ToLower(name)
+	part := func(s string) bool { return strings.Contains(lower, s) }
+	return (part("pass") || part("secret") || part("token") || part("key") || part("credential")) && secretName.MatchString(name) && !harmless.MatchString(name)
+}
+
+// text replaces secrets of a text with marks, and counts them.
+func (r removals) text(s string) string {
+	if !suspicious.MatchString(s) {
+		return s
+	}
+	for _, p := range patterns {
+		s = p.pattern.ReplaceAllStringFunc(s, func(found string) string {
+			groups := p.pattern.FindStringSubmatch(found)
+			r.add(p.what)
+			out := groups[1] + mark
+			if len(groups) > 2 {
+				out += groups[2]
+			}
+			return out
+		})
+	}
+	return r.assigned(option, r.assigned(assignment, s))
+}
+
+// assigned replaces the values that a pattern finds with marks.
+func (r removals) assigned(pattern *regexp.Regexp, s string) string {
+	return pattern.ReplaceAllStringFunc(s, func(found string) string {
+		g := pattern.FindStringSubmatch(found)
+		name, sign, value := g[1], g[2], g[3]
+		switch {
+		case strings.Contains(value, mark):
+			return found
+		case !isSecret(name):
+			return name + sign + r.text(value)
+		}
+		r.add(removedPassword)
+		for _, quote := range []string{`\"`, `"`, `'`} {
+			if strings.HasPrefix(value, quote) {
+				return name + sign + quote + mark + quote
+			}
+		}
+		return name + sign + mark
+	})
+}
+
+// removals counts what was removed.
+type removals map[string]int
+
+func (r removals) add(what string) { r[what]++ }
+
+// object removes secrets, values of environment variables, and fields that nobody reads from an object.
+func (r removals) object(o map[string]any) {
+	if meta, ok := o["metadata"].(map[string]any); ok {
+		delete(meta, "managedFields")
+		if meta["creationTimestamp"] == nil {
+			delete(meta, "creationTimestamp")
+		}
+		if annotations, ok := meta["annotations"].(map[string]any); ok {
+			const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+			if _, has := annotations[lastApplied]; has {
+				delete(annotations, lastApplied)
+				r.add(removedAnnotation)
+			}
+		}
+	}
+	if status, ok := o["status"].(map[string]any); ok && o["kind"] == "Node" {
+		delete(status, "images")
+	}
+	r.values(o)
+}
+
+// values removes secrets from the values of an object.
+func (r removals) values(o map[string]any) {
+	if o["kind"] == "Secret" { // values can have whole objects
+		for _, field := range []string{"data", "stringData"} {
+			if o[field] != nil {
+				o[field] = mark
+				r.add(removedSecret)
+			}
+		}
+	}
+	for key, value := range o {
+		switch v := value.(type) {
+		case string:
+			if v != "" && v != mark && isSecret(key) {
+				r.add(removedPassword)
+				o[key] = mark
+				continue
+			}
+			o[key] = r.text(v)
+		case []any:
+			r.list(key, v)
+		case map[string]any:
+			r.values(v)
+		}
+	}
+}
+
+// list removes secrets from a list. The lists of values that begin a process have environment variables and arguments.
+func (r removals) list(key string, items []any) {
+	after := "" // the argument before, if it is a flag whose value is the next argument
+	for i, item := range items {
+		switch v := item.(type) {
+		case string:
+			if after != "" && isSecret(after) && !strings.HasPrefix(v, "-") {
+				items[i] = mark
+				r.add(removedPassword)
+			} else {
+				items[i] = r.text(v)
+			}
+			if after = ""; strings.HasPrefix(v, "-") && !strings.Contains(v, "=") {
+				after = v
+			}
+		case []any:
+			r.list(key, v)
+		case map[string]any:
+			if text, is := v["value"].(string); is && text != "" && text != mark && v["name"] != visibleDevices && strings.HasSuffix(strings.ToLower(key), "env") {
+				v["value"] = mark
+				r.add(removedEnv)
+			}
+			r.values(v)
+		}
+	}
+}
