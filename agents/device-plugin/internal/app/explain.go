@@ -116,7 +116,9 @@ type device struct {
 	IDs      []string `json:"ids"`
 	NUMANode int      `json:"numaNode"`
 	Healthy  bool     `json:"healthy"`
-	Reason   string   `json:"reason,omitempty"`
+	// Kind is the code of the cause of an unhealthy device.
+	Kind   string `json:"kind,omitempty"`
+	Reason string `json:"reason,omitempty"`
 }
 
 type unlisted struct {
@@ -141,7 +143,7 @@ func newExplanation(set resource.Set) explanation {
 			}
 			o.Devices = append(o.Devices, device{
 				Index: d.Index, UUID: d.UUID, Replicas: d.Replicas, IDs: ids, NUMANode: d.NUMANode,
-				Healthy: d.Health.Healthy, Reason: d.Health.Reason,
+				Healthy: d.Health.Healthy, Kind: string(d.Health.Kind), Reason: d.Health.Reason,
 			})
 		}
 		out.Resources = append(out.Resources, o)

@@ -260,7 +260,7 @@ func (v *Inventory) handleHang(err error) {
 	if err != nil {
 		v.health.Hangs(err.Error())
 		v.cfg.Recorder.Waiting(cause.DeviceHang)
-		v.report(Report{Kind: cause.GPUsNotOffered, Reason: err.Error()})
+		v.report(Report{Kind: cause.GPUsNotOffered, Cause: cause.DeviceHang, Reason: err.Error()})
 		v.log.Error("driver hangs, all gpus are unhealthy", "err", err)
 	} else {
 		v.health.Hangs("")

@@ -294,7 +294,7 @@ func TestWhatDevicesLackIsOneReport(t *testing.T) {
 		r := newRig(t, 3, func(c *inventory.Config) { c.Preparer = p })
 		r.run()
 		r.settled()
-		want := fmt.Sprintf("nvidia.com/gpu 1 %s, 2 %s: /dev/nvidia1 is missing; the same for other devices, see the log", gpus[1].UUID, gpus[2].UUID)
+		want := fmt.Sprintf("unprepared: nvidia.com/gpu 1 %s, 2 %s: /dev/nvidia1 is missing; the same for other devices, see the log", gpus[1].UUID, gpus[2].UUID)
 		if all := r.reports.all; len(all) != 1 || all[0].String() != want {
 			t.Errorf("reported %v, want one report: %s", all, want)
 		}

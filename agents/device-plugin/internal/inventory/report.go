@@ -23,6 +23,8 @@ type Report struct {
 	// reason are in one Report, even if they belong to several resources.
 	Resources []string
 	Devices   []resource.Device
+	// Cause is the code of the devices' health, or of the state of the node. It is empty for ReportHealthy.
+	Cause cause.Code
 	// Reason is empty for ReportHealthy.
 	Reason string
 	// Others is set if Reason is about the first device, and the other devices have similar
@@ -37,9 +39,16 @@ func (r Report) Normal() bool { return r.Kind == ReportHealthy || r.Kind == caus
 // reason in a Kubernetes Event.
 const maxNamed = 12
 
-// String returns the Report as a sentence. It names the first devices by index and
+// String returns the Report as a sentence, after its Cause. It names the first devices by index and
 // UUID, and counts the others.
 func (r Report) String() string {
+	if r.Cause != "" {
+		return string(r.Cause) + ": " + r.sentence()
+	}
+	return r.sentence()
+}
+
+func (r Report) sentence() string {
 	names := make([]string, 0, maxNamed+1)
 	for i, d := range r.Devices {
 		if i == maxNamed {
@@ -87,7 +96,7 @@ func reports(was, now resource.Set) []Report {
 			continue
 		}
 		d := resource.Device{UUID: u.UUID, Index: u.Index}
-		d.Health.Reason = u.Reason
+		d.Health.Kind, d.Health.Reason = u.Kind, u.Reason
 		all.add(cause.DeviceNotOffered, "", d)
 	}
 	return all
@@ -114,7 +123,7 @@ type grouped []Report
 func (g *grouped) add(kind cause.Code, res string, d resource.Device) {
 	for i := range *g {
 		r := &(*g)[i]
-		same := r.Reason == d.Health.Reason
+		same := r.Reason == d.Health.Reason && r.Cause == d.Health.Kind
 		// Devices that lack a file at the same time have one cause, although each reason names
 		// another file.
 		alike := d.Health.Kind == cause.DeviceUnprepared && r.Devices[0].Health.Kind == cause.DeviceUnprepared
@@ -124,7 +133,7 @@ func (g *grouped) add(kind cause.Code, res string, d resource.Device) {
 			return
 		}
 	}
-	r := Report{Kind: kind, Reason: d.Health.Reason}
+	r := Report{Kind: kind, Cause: d.Health.Kind, Reason: d.Health.Reason}
 	r.add(res, d)
 	*g = append(*g, r)
 }

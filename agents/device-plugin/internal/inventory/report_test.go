@@ -25,12 +25,12 @@ func TestReportAsASentence(t *testing.T) {
 		want   string
 	}{
 		"devices that are unhealthy": {
-			inventory.Report{Kind: cause.DeviceUnhealthy, Resources: []string{"nvidia.com/gpu"}, Devices: devices, Reason: "xid 79"},
-			"nvidia.com/gpu 0 GPU-a, 1:0 MIG-b: xid 79",
+			inventory.Report{Kind: cause.DeviceUnhealthy, Resources: []string{"nvidia.com/gpu"}, Devices: devices, Cause: cause.DeviceXID, Reason: "xid 79"},
+			"xid: nvidia.com/gpu 0 GPU-a, 1:0 MIG-b: xid 79",
 		},
 		"devices of several resources": {
-			inventory.Report{Kind: cause.DeviceUnhealthy, Resources: []string{"nvidia.com/gpu", "nvidia.com/mig-1g.5gb"}, Devices: devices, Reason: "xid 79"},
-			"nvidia.com/gpu, nvidia.com/mig-1g.5gb 0 GPU-a, 1:0 MIG-b: xid 79",
+			inventory.Report{Kind: cause.DeviceUnhealthy, Resources: []string{"nvidia.com/gpu", "nvidia.com/mig-1g.5gb"}, Devices: devices, Cause: cause.DeviceXID, Reason: "xid 79"},
+			"xid: nvidia.com/gpu, nvidia.com/mig-1g.5gb 0 GPU-a, 1:0 MIG-b: xid 79",
 		},
 		"devices with reasons of their own": {
 			inventory.Report{Kind: cause.DeviceUnhealthy, Resources: []string{"nvidia.com/gpu"}, Devices: devices, Reason: "node a is missing", Others: true},
@@ -45,7 +45,7 @@ func TestReportAsASentence(t *testing.T) {
 			"3: it has no UUID",
 		},
 		"what concerns the node": {
-			inventory.Report{Kind: cause.GPUsNotOffered, Reason: "no NVIDIA driver"}, "no NVIDIA driver",
+			inventory.Report{Kind: cause.GPUsNotOffered, Cause: cause.DeviceDriver, Reason: "no NVIDIA driver"}, "driver: no NVIDIA driver",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -39,7 +39,7 @@ func (v *Inventory) reportTrouble(before, err error) {
 		v.log.Info("nvml is claimed by another agent, advertising the gpus as before", "err", err)
 	default:
 		v.cfg.Recorder.Waiting(v.kind)
-		v.report(Report{Kind: cause.GPUsNotOffered, Reason: err.Error()})
+		v.report(Report{Kind: cause.GPUsNotOffered, Cause: v.kind, Reason: err.Error()})
 		v.log.Warn("gpus cannot be advertised, waiting", "err", err)
 	}
 }

@@ -124,7 +124,7 @@ func (s *settings) loader(report func(kube.Event), log *slog.Logger) *loader.Loa
 		l.Report(p)
 	}
 	s.config.Builder.Failed = func(c cause.Cause) {
-		report(kube.Event{Warning: true, Reason: reasonBuildFailed, Message: c.Error()})
+		report(kube.Event{Warning: true, Reason: reasonBuildFailed, Message: c.Line()})
 	}
 	return l
 }

@@ -13,6 +13,7 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/nodestate"
@@ -128,7 +129,7 @@ func (u *upgrades) ready(loaderErr error) error {
 	}
 	state := errors.New(upgradeState(j))
 	if j.Cause != nil {
-		return errors.Join(loaderErr, state, *j.Cause, apiErr)
+		return errors.Join(append([]error{loaderErr, state, apiErr}, cause.Lines([]cause.Cause{*j.Cause})...)...)
 	}
 	return errors.Join(loaderErr, state, apiErr)
 }

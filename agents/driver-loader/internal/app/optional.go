@@ -29,7 +29,7 @@ func optionalCondition(s loader.Step) (c *nodestate.Condition, known bool) {
 			if len(missing) == 0 {
 				reason = string(m.Cause.Code)
 			}
-			missing = append(missing, m.Cause.Error())
+			missing = append(missing, m.Cause.Line())
 		}
 	}
 	switch {

@@ -69,10 +69,10 @@ func (l *Loader) Ready() error {
 	case Done:
 		return nil
 	case Wait:
-		return errors.Join(cause.Errors(s.Causes)...)
+		return errors.Join(cause.Lines(s.Causes)...)
 	case "":
 		return errors.New("the agent has not observed the node yet")
 	default:
-		return errors.Join(append(cause.Errors(s.Causes), errors.New(s.String()+l.progress))...)
+		return errors.Join(append(cause.Lines(s.Causes), errors.New(s.String()+l.progress))...)
 	}
 }

@@ -2,6 +2,7 @@ package upgrade
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect" // DeepEqual: the values have slices, maps or pointers
 	"slices"
@@ -52,7 +53,7 @@ func publishedFields(j Journal, daemonSet string) nodestate.Desired {
 		annotations[FailedAnnotation] = j.Failed
 	}
 	if j.Cause != nil {
-		annotations[CauseAnnotation] = text.Cut(text.OneLine(j.Cause), maxCause)
+		annotations[CauseAnnotation] = text.Cut(text.OneLine(errors.New(j.Cause.Line())), maxCause)
 	}
 	if j.State.Active() && j.WasCordoned {
 		annotations[InitialAnnotation] = "true"

@@ -281,7 +281,7 @@ func causeOf(subject string, err error) *cause.Cause {
 func (u *Upgrade) report(before, after Journal) {
 	if after.Cause != nil && (before.Cause == nil || before.Cause.Code != after.Cause.Code) && after.Cause.Code != cause.WaitingForUpgradeSlot {
 		u.cfg.Log.Warn("the upgrade of the driver waits or has failed", "state", after.State, "cause", after.Cause.Error())
-		u.sendEvent(true, after.Cause.Error())
+		u.sendEvent(true, after.Cause.Line())
 	}
 	if before.State == after.State {
 		return
