@@ -15,22 +15,23 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// trouble is a cause that keeps a pod or a node from being ready. Its code may be a reason of the
+// Trouble is a cause that keeps a pod or a node from being ready. Its code may be a reason of the
 // kubelet or the scheduler that is not in the table of causes.
-type trouble struct {
+type Trouble struct {
 	cause.Cause
-	severity cause.Severity
-	since    time.Time
+	Severity cause.Severity
+	// Since is zero if it is not known.
+	Since time.Time
 }
 
-// newTrouble returns a trouble with the severity and the fix from the row of code in the table of
-// causes. The code of the trouble is the parameter word, a reason of the kubelet, unless it is
+// newTrouble returns a Trouble with the severity and the fix from the row of code in the table of
+// causes. The code of the Trouble is the parameter word, a reason of the kubelet, unless it is
 // empty.
-func newTrouble(code cause.Code, word, message string, since time.Time) trouble {
+func newTrouble(code cause.Code, word, message string, since time.Time) Trouble {
 	row := code.Row()
-	return trouble{
+	return Trouble{
 		Cause:    cause.Cause{Code: cmp.Or(cause.Code(word), code), Text: message, Fix: row.Fix},
-		severity: row.Severity, since: since,
+		Severity: row.Severity, Since: since,
 	}
 }
 
@@ -50,31 +51,40 @@ func canonicalCode(word string) cause.Code {
 
 // podTrouble reports whether a pod of a DaemonSet has failed, and why. The cause has no code if it
 // belongs to the node.
-func (v *View) podTrouble(p *model.Pod) (t trouble, failed bool) {
-	code, loops := canonicalCode(p.Reason), !p.Loops.IsZero() && !v.past(p.Loops, 0)
+func (v *View) podTrouble(p *model.Pod) (t Trouble, failed bool) {
+	loops := !p.Loops.IsZero() && !v.past(p.Loops, 0)
+	t, own := PodTrouble(p, loops)
+	node := cmp.Or(v.nodes[p.Node], &model.Node{Name: p.Node})
+	if !own && (node.NotReady || p.Phase == "Running" && node.GPUReady != "" && node.GPUReady != "True") {
+		return Trouble{}, v.failed[p.Node]
+	}
+	if failed = loops || v.lasted(t, false); !failed {
+		return Trouble{}, false
+	}
+	return t, true
+}
+
+// PodTrouble returns why a pod is not ready, or why it crashes if loops is set. own says that the pod has a
+// cause of the kubelet or the scheduler. Otherwise, the cause of its node may explain it.
+func PodTrouble(p *model.Pod, loops bool) (t Trouble, own bool) {
+	code := canonicalCode(p.Reason)
 	if loops {
 		code = cause.CrashLoopBackOff
 	}
-	node := cmp.Or(v.nodes[p.Node], &model.Node{Name: p.Node})
-	switch {
+	switch own = true; {
 	case p.Deleting:
 		t = newTrouble(cause.Terminating, "", "the pod is being deleted", p.Since)
 	case code.Row().Section == "pod" && code.Row().Severity == cause.Fails:
 		t = newTrouble(code, "", withoutBackOff(p.Message), p.Since)
 	case p.Phase == "Failed":
 		t = newTrouble(cause.PodFailed, p.Reason, withoutBackOff(p.Message), p.Since)
-	case node.NotReady, p.Phase == "Running" && node.GPUReady != "" && node.GPUReady != "True":
-		return trouble{}, v.failed[p.Node]
 	case p.Phase != "Running":
-		t = newTrouble(cause.ContainerCreating, p.Reason, cmp.Or(p.Message, "the containers have not started"), p.Since)
+		t, own = newTrouble(cause.ContainerCreating, p.Reason, cmp.Or(p.Message, "the containers have not started"), p.Since), false
 	default:
-		t = newTrouble(cause.NotReady, "", cmp.Or(p.Message, "the agent runs and is not ready"), p.Since)
-	}
-	if failed = loops || v.lasted(t, false); !failed {
-		return trouble{}, false
+		t, own = newTrouble(cause.NotReady, "", cmp.Or(p.Message, "the agent runs and is not ready"), p.Since), false
 	}
 	t.Fix = strings.NewReplacer("NAMESPACE", p.Namespace, "POD", p.Name).Replace(t.Fix)
-	return t, true
+	return t, own
 }
 
 // withoutBackOff returns a message of the kubelet without the parts that change with each retry:
@@ -120,7 +130,7 @@ type key struct {
 
 // problem is a cause and the nodes that have it.
 type problem struct {
-	trouble
+	Trouble
 	nodes  []string
 	failed bool
 	// others is the number of pods without a node.
@@ -128,22 +138,22 @@ type problem struct {
 }
 
 // add adds a cause on a node, or of a pod without a node. failed says that the cause has lasted.
-func (v *View) add(stage, node string, t trouble, failed bool) {
+func (v *View) add(stage, node string, t Trouble, failed bool) {
 	k := key{stage, t.Code}
 	p := v.problems[k]
 	switch {
 	case p == nil:
-		p = &problem{trouble: t}
+		p = &problem{Trouble: t}
 		v.problems[k] = p
 	case node != "" && (len(p.nodes) == 0 || node < p.nodes[0]):
 		// Use the text of the first node by name, so that the text does not depend on the order.
-		since := p.since
-		p.trouble = t
-		p.since = since
+		since := p.Since
+		p.Trouble = t
+		p.Since = since
 	}
 	p.failed = p.failed || failed
-	if t.since.Before(p.since) {
-		p.since = t.since
+	if t.Since.Before(p.Since) {
+		p.Since = t.Since
 	}
 	if node == "" {
 		p.others++
@@ -184,18 +194,18 @@ func (p *problem) count() int { return p.others + len(p.nodes) }
 // problem began when it was first published.
 func (v *View) report(k key) model.Problem {
 	p := v.problems[k]
-	if p.since.IsZero() {
-		p.since = v.state.Now
+	if p.Since.IsZero() {
+		p.Since = v.state.Now
 		for _, old := range v.state.Policy.Status.Problems {
 			if old.Cause == string(k.code) && old.Stage == k.stage {
-				p.since = old.Since.Time
+				p.Since = old.Since.Time
 			}
 		}
 	}
 	nodes := slices.Compact(slices.Sorted(slices.Values(p.nodes)))
 	return model.Problem{
 		Cause: SingleLine(string(k.code), 63), Stage: k.stage, Nodes: p.others + len(nodes), Examples: nodes[:min(len(nodes), maxExamples)],
-		Message: SingleLine(p.Text, maxText), Fix: SingleLine(p.Fix, maxText), Since: metav1.NewTime(p.since.UTC().Truncate(time.Second)),
+		Message: SingleLine(p.Text, maxText), Fix: SingleLine(p.Fix, maxText), Since: metav1.NewTime(p.Since.UTC().Truncate(time.Second)),
 	}
 }
 

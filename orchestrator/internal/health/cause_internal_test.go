@@ -52,8 +52,8 @@ func TestPodCauses(t *testing.T) {
 			if got.Code != want || got.Fix == "" || placeholder.MatchString(got.Fix) {
 				t.Errorf("%+v: %+v, want %s", p, got, want)
 			}
-			if row := want.Row(); row.Section != "" && got.severity != row.Severity {
-				t.Errorf("%+v: %s, want %s", p, got.severity, row.Severity)
+			if row := want.Row(); row.Section != "" && got.Severity != row.Severity {
+				t.Errorf("%+v: %s, want %s", p, got.Severity, row.Severity)
 			}
 		}
 	}

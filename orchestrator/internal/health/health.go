@@ -77,12 +77,12 @@ func New(stages []model.Stage, s model.State) *View {
 
 // lasted reports whether a cause has lasted long enough to count. lost says that the node has worked
 // before, so that it is not starting.
-func (v *View) lasted(t trouble, lost bool) bool {
+func (v *View) lasted(t Trouble, lost bool) bool {
 	limit := patience
-	if t.severity == cause.Fails || lost {
+	if t.Severity == cause.Fails || lost {
 		limit = settle
 	}
-	return v.past(t.since, limit)
+	return v.past(t.Since, limit)
 }
 
 // past reports whether limit has passed since a time, and otherwise requests a pass for the end of limit. It returns

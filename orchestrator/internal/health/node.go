@@ -56,7 +56,6 @@ func (v *View) node(n *model.Node) {
 		capacity, offers = 0, false
 	}
 	t, unusable := nodeTrouble(n, offered, capacity)
-	t.Fix = strings.ReplaceAll(t.Fix, "NODE", n.Name)
 	if unusable && n.OptedOut() {
 		v.Nodes.OptedOut++
 		return
@@ -68,7 +67,7 @@ func (v *View) node(n *model.Node) {
 	restarting := awaitsAgent(t.Code) && (v.failing[n.Name] || v.starting[n.Name])
 	lasted := (t.Code != "" || unusable) && !restarting && v.lasted(t, lost)
 	switch {
-	case unusable && offers && !n.Changing() && !lasted && !v.past(t.since, settle):
+	case unusable && offers && !n.Changing() && !lasted && !v.past(t.Since, settle):
 		// An agent of the node may restart.
 		offered, unusable, t.Code = capacity, false, ""
 	case unusable:
@@ -81,7 +80,7 @@ func (v *View) node(n *model.Node) {
 	if !unusable {
 		v.Nodes.Ready++
 	}
-	if t.Code == "" || !lasted && !blocks(t.Code) && !v.past(t.since, settle) {
+	if t.Code == "" || !lasted && !blocks(t.Code) && !v.past(t.Since, settle) {
 		return
 	}
 	v.add("", n.Name, t, lasted)
@@ -103,9 +102,20 @@ func awaitsAgent(code cause.Code) bool {
 	return !blocks(code) && code.Row().Section == "node" && code.Row().Severity == cause.Waits
 }
 
-// nodeTrouble returns why GPUs of a node cannot be used, and whether none of them can. Without
-// feature discovery, an unusable node has no cause.
-func nodeTrouble(n *model.Node, offered, capacity int64) (t trouble, unusable bool) {
+// NodeTrouble returns why GPUs of a node cannot be used, and whether none of them can. Without feature
+// discovery, an unusable node has no cause.
+func NodeTrouble(n *model.Node) (t Trouble, unusable bool) {
+	offered, capacity := n.GPUs()
+	return nodeTrouble(n, offered, capacity)
+}
+
+func nodeTrouble(n *model.Node, offered, capacity int64) (t Trouble, unusable bool) {
+	t, unusable = troubleOf(n, offered, capacity)
+	t.Fix = strings.ReplaceAll(t.Fix, "NODE", n.Name)
+	return t, unusable
+}
+
+func troubleOf(n *model.Node, offered, capacity int64) (t Trouble, unusable bool) {
 	switch {
 	case n.NotReady:
 		return newTrouble(cause.NodeNotReady, "", "the node itself is not Ready", n.Since), true
@@ -116,7 +126,7 @@ func nodeTrouble(n *model.Node, offered, capacity int64) (t trouble, unusable bo
 	case offered < capacity:
 		return newTrouble(cause.GPUsFaulty, "", fmt.Sprintf("the kubelet offers %d of %d GPUs", offered, capacity), n.ShortSince), false
 	}
-	return trouble{}, n.GPUReady == "" && offered == 0
+	return Trouble{}, n.GPUReady == "" && offered == 0
 }
 
 // CauseOf returns why GPUs of a node cannot be used at this moment, even if the node has only begun to start, and whether
@@ -129,7 +139,7 @@ func CauseOf(n *model.Node) (c cause.Cause, unusable bool) {
 }
 
 // nodeCause returns why the GPUs of a node cannot be used, according to the condition GPUReady.
-func nodeCause(n *model.Node) trouble {
+func nodeCause(n *model.Node) Trouble {
 	code := cause.Code(n.Reason)
 	if code.Row().Section != "node" && code != cause.NoGPU {
 		code = cause.PluginNotReady // an agent of another version wrote the reason: its log has details

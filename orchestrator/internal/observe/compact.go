@@ -94,7 +94,7 @@ func PodOf(in *corev1.Pod) *model.Pod {
 		Revision: shared(in.Labels[validation.LabelRevision]), Phase: shared(string(in.Status.Phase)), Since: in.CreationTimestamp.UTC(),
 		Deleting: in.DeletionTimestamp != nil,
 	}
-	reason, message := notReadyReason(in)
+	reason, message := PodReason(in)
 	if validates == "" {
 		p.Owner, p.Ready, p.Loops = shared(owner.Name), isReady, loop
 		if ready != nil && ready.LastTransitionTime.After(p.Since) {
@@ -120,9 +120,9 @@ func podCondition(p *corev1.Pod, of corev1.PodConditionType) *corev1.PodConditio
 	return nil
 }
 
-// notReadyReason returns why a pod is not ready: the reason and message of the scheduler or the
+// PodReason returns why a pod is not ready: the reason and message of the scheduler or the
 // kubelet, or the termination message of the agent.
-func notReadyReason(p *corev1.Pod) (reason, message string) {
+func PodReason(p *corev1.Pod) (reason, message string) {
 	if c := podCondition(p, corev1.PodScheduled); c != nil && c.Status != corev1.ConditionTrue {
 		return c.Reason, c.Message
 	}
