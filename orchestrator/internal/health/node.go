@@ -129,15 +129,6 @@ func troubleOf(n *model.Node, offered, capacity int64) (t Trouble, unusable bool
 	return Trouble{}, n.GPUReady == "" && offered == 0
 }
 
-// CauseOf returns why GPUs of a node cannot be used at this moment, even if the node has only begun to start, and whether
-// none of them can be used. The cause has no code if GPUs can be used, or if the node does not say why they cannot.
-func CauseOf(n *model.Node) (c cause.Cause, unusable bool) {
-	offered, capacity := n.GPUs()
-	t, unusable := nodeTrouble(n, offered, capacity)
-	t.Subject, t.Fix = n.Name, strings.ReplaceAll(t.Fix, "NODE", n.Name)
-	return t.Cause, unusable
-}
-
 // nodeCause returns why the GPUs of a node cannot be used, according to the condition GPUReady.
 func nodeCause(n *model.Node) Trouble {
 	code := cause.Code(n.Reason)

@@ -84,12 +84,12 @@ func NewStatus(f facts.Facts, policy, warning string, published model.Status) St
 
 // stateOf returns the cause of a node, its severity and its message.
 func stateOf(n *model.Node) (state string, severity cause.Severity, message string) {
-	c, unusable := health.CauseOf(n)
+	t, unusable := health.NodeTrouble(n)
 	switch {
 	case unusable && n.OptedOut():
 		return OptedOut, "", ""
-	case c.Code != "":
-		return string(c.Code), c.Code.Row().Severity, c.Text
+	case t.Code != "":
+		return string(t.Code), t.Severity, t.Text
 	case unusable:
 		return NoDevices, cause.Waits, "the kubelet offers no GPU, and the node has no condition GPUReady: check that feature discovery and the device plugin run there"
 	}
