@@ -18,8 +18,8 @@ type Result struct {
 	Machine string `json:"machine"`
 }
 
-// Merge returns results in which the rows of a run replace older results of the same operations. Results that the run does not
-// have stay, with their date. Rows that the run has skipped replace nothing.
+// Merge adds the rows of a run to results. They replace older results of the same operations; the other results stay, with their
+// date. Rows that the run has skipped replace nothing.
 func Merge(results []Result, run report.Run, machine string) []Result {
 	byOperation := map[string]Result{}
 	for _, r := range results {
@@ -39,7 +39,7 @@ func Merge(results []Result, run report.Run, machine string) []Result {
 	return merged
 }
 
-//go:embed intro.md
+//go:embed intro.txt
 var intro string
 
 // Page returns the page with these figures. A figure without a result says so.
