@@ -5,6 +5,7 @@ package e2e_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -74,9 +75,7 @@ func example(t *testing.T, name, command string) string {
 				container := c.(map[string]any)
 				delete(container, "command")
 				delete(container, "args")
-				for key, value := range standIn {
-					container[key] = value
-				}
+				maps.Copy(container, standIn)
 			}
 			if err := unstructured.SetNestedSlice(object, containers, path...); err != nil {
 				t.Fatalf("%s: %v", name, err)
@@ -200,7 +199,7 @@ func notebookAndTrainingRun(t *testing.T) {
 	kubectl(t, "rollout", "status", "statefulset/notebook", "--timeout", limit.String())
 	address := kubectl(t, "get", "service/notebook", "-o", "jsonpath={.spec.clusterIP}")
 	eventually(t, "the Service of the notebook answers", func() bool {
-		out, err := shared.Exec(t.Context(), gpuNode(), "busybox", "wget", "-T", "2", "-qO-", "http://"+address+":8888/api")
+		out, err := shared.Exec(t.Context(), gpuNode(), "busybox", "wget", "-q", "-O", "-", "http://"+address+":8888/api")
 		return err == nil && strings.TrimSpace(out) == "notebook"
 	})
 }
