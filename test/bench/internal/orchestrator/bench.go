@@ -181,7 +181,10 @@ func (b *Bench) measure(ctx context.Context, log string) (err error) {
 	if err := b.broken(ctx); err != nil {
 		return err
 	}
-	return b.churn(ctx)
+	if err := b.diagnose(ctx); err != nil {
+		return err
+	}
+	return b.churn(ctx) // it replaces nodes
 }
 
 // rest measures the program after the roll-out, without changes in the cluster.
