@@ -30,6 +30,8 @@ type incident struct {
 	ready bool
 	// event is an Event that has to be sent.
 	event string
+	// doctor is the code that doctor names first. It is empty if nothing has failed.
+	doctor string
 	// lasts is how long the incident lasts after it was told.
 	lasts time.Duration
 }
@@ -53,14 +55,14 @@ func incidents() []incident {
 		}
 	}
 	list := []incident{
-		{name: "all GPUs of a node lost", begin: each("lose"), end: each("heal"), cause: "AllGPUsFaulty", state: "notReady"},
-		{name: "one GPU lost", begin: simulated("lose", "0"), end: simulated("heal", "0"), cause: "GPUsFaulty", state: "ready"},
-		{name: "driver lost", begin: simulated("set", "driver=off"), end: simulated("set", "driver=on"), cause: "DriverNotFound", state: "notReady"},
+		{name: "all GPUs of a node lost", begin: each("lose"), end: each("heal"), cause: "AllGPUsFaulty", doctor: "AllGPUsFaulty", state: "notReady"},
+		{name: "one GPU lost", begin: simulated("lose", "0"), end: simulated("heal", "0"), cause: "GPUsFaulty", doctor: "GPUsFaulty", state: "ready"},
+		{name: "driver lost", begin: simulated("set", "driver=off"), end: simulated("set", "driver=on"), cause: "DriverNotFound", doctor: "DriverNotFound", state: "notReady"},
 		{name: "a DaemonSet edited", begin: func(t *testing.T) {
 			kubectl(t, "-n", stack.Namespace, "patch", "daemonset/outrigger-device-plugin", "--type=merge", "-p", `{"spec":{"template":{"spec":{"priorityClassName":""}}}}`)
 		}, cause: "GPU node ready", state: "ready", quiet: true, event: "Normal DriftRepaired"},
-		{name: "a node opted out", begin: label("=false"), end: label("-"), cause: "1 opted out", state: "notReady", quiet: true},
-		{name: "an exporter that crashes", begin: patch(`{"spec":{"dcgmExporter":{"extraArgs":["--no-such-flag"]}}}`), end: patch(`{"spec":{"dcgmExporter":{"extraArgs":null}}}`), cause: "CrashLoopBackOff", state: "ready", lasts: time.Minute},
+		{name: "a node opted out", begin: label("=false"), end: label("-"), cause: "1 opted out", doctor: "NodeOptedOut", state: "notReady", quiet: true},
+		{name: "an exporter that crashes", begin: patch(`{"spec":{"dcgmExporter":{"extraArgs":["--no-such-flag"]}}}`), end: patch(`{"spec":{"dcgmExporter":{"extraArgs":null}}}`), cause: "CrashLoopBackOff", doctor: "CrashLoopBackOff", state: "ready", lasts: time.Minute},
 		{name: "containerd's config destroyed", begin: func(t *testing.T) {
 			onGPUNode(t, "cp -a /etc/containerd /etc/containerd.kept && rm -rf /etc/containerd/conf.d && echo 'version = 3' >/etc/containerd/config.toml")
 			eventually(t, "the toolkit has configured containerd again", func() bool {
@@ -73,7 +75,7 @@ func incidents() []incident {
 				t.Error(err)
 			}
 		}, cause: "GPU node ready", state: "ready", quiet: true},
-		{name: "a wrong value by patch", begin: patch(`{"spec":{"devicePlugin":{"version":"not a tag"}}}`), end: patch(`{"spec":{"devicePlugin":{"version":null}}}`), cause: "devicePlugin.version", state: "notReady"},
+		{name: "a wrong value by patch", begin: patch(`{"spec":{"devicePlugin":{"version":"not a tag"}}}`), end: patch(`{"spec":{"devicePlugin":{"version":null}}}`), cause: "devicePlugin.version", doctor: "ValuesRefused", state: "notReady"},
 	}
 	for _, stage := range [][2]string{{"gfd", "feature-discovery"}, {"toolkit", "container-toolkit"}, {"devicePlugin", "device-plugin"}, {"dcgmExporter", "dcgm-exporter"}, {"migManager", "mig-manager"}} {
 		state := "ready"
@@ -81,7 +83,7 @@ func incidents() []incident {
 			state = "notReady" // GPUs need both
 		}
 		list = append(list, incident{
-			name: "a wrong image of " + stage[1], cause: "ImagePullBackOff", state: state,
+			name: "a wrong image of " + stage[1], cause: "ImagePullBackOff", doctor: "ImagePullBackOff", state: state,
 			begin: patch(`{"spec":{"` + stage[0] + `":{"version":"26.11.0-missing"}}}`), end: patch(`{"spec":{"` + stage[0] + `":{"version":null}}}`),
 		})
 	}
@@ -142,6 +144,9 @@ func incidentsAreTold(t *testing.T) {
 			tc.begin(t)
 			told, p := tc.wait(t, before, began)
 			state := p.Status.State
+			if tc.doctor != "" {
+				namesFirst(t, tc.doctor)
+			}
 			if tc.lasts > 0 {
 				pause(t, tc.lasts)
 			}
