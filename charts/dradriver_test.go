@@ -45,7 +45,7 @@ func TestDRADriverInstallsTheDRAPlugin(t *testing.T) {
 		}
 	}
 	_, err := charts.Stages(charts.Release{Name: "a", Namespace: "b", Kubernetes: "1.37.0", Values: map[string]any{"draDriver": map[string]any{"enable": true}}})
-	if err == nil || err.Error() != "draDriver.enable: unknown key, did you mean draDriver.enabled?" {
+	if err == nil || err.Error() != "draDriver.enable: unknown key; write draDriver.enabled, or remove it" {
 		t.Errorf("a typo: %v", err)
 	}
 }

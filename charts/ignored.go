@@ -9,8 +9,8 @@ import (
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 )
 
-// ignoredHeading is the line in the notes of the chart outrigger before the values without effect.
-const ignoredHeading = "These values have no effect, or have another default than in NVIDIA's chart:\n"
+// IgnoredHeading is the line in the notes of the chart outrigger before the values without effect.
+const IgnoredHeading = "These values have no effect, or have another default than in NVIDIA's chart:\n"
 
 // Ignored returns a line "key: reason; fix" for each value of a release of the chart outrigger that has no
 // effect, and for each value whose default in NVIDIA's chart differs, if other values rely on it. The notes of
@@ -30,7 +30,7 @@ func Ignored(r Release) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, list, _ := strings.Cut(files[path.Join(umbrella, notes.Name)], ignoredHeading)
+	_, list, _ := strings.Cut(files[path.Join(umbrella, notes.Name)], IgnoredHeading)
 	list, _, _ = strings.Cut(list, "\n\n")
 	lines := strings.Split(strings.TrimSpace(list), "\n")
 	for i := range lines {

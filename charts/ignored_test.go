@@ -136,13 +136,15 @@ func TestIgnored(t *testing.T) {
 		"false":          {map[string]any{"openshift": false}, false},
 		"a disabled map": {map[string]any{"enabled": false, "image": "x"}, false},
 	} {
-		values, want := map[string]any{"driver": map[string]any{"rdma": map[string]any{"enabled": true}}}, []string(nil)
+		values, want := map[string]any{"driver": map[string]any{"rdma": map[string]any{"enabled": true}}, "nfd": map[string]any{"enabled": true}}, []string(nil)
 		for _, v := range ignoredOf(t, umbrella) {
 			setAt(values, v.Path, tc.value)
 			if tc.named {
 				want = append(want, v.Path+": "+v.Reason+"; "+v.Fix)
 			}
 		}
+		want = append(want, "nfd.enabled: this copy of the chart has no Node Feature Discovery, and feature discovery finds the nodes with GPUs itself; "+
+			`set it to false, or install outrigger-VERSION.tgz of a release or of "make charts"`)
 		if got := ignoredBy(t, values); !slices.Equal(got, want) {
 			t.Errorf("%s: the notes have:\n%s\nwant:\n%s", name, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}

@@ -75,7 +75,7 @@ func TestThePolicyNeedsNoRegistry(t *testing.T) {
 		}
 	}
 	r.Values["global"] = map[string]any{"registry": "https://registry.example.org"}
-	if _, err := Stages(r); err == nil || !strings.Contains(err.Error(), "set it to registry.example.org") {
+	if _, err := Stages(r); err == nil || !strings.Contains(err.Error(), "set global.registry to registry.example.org") {
 		t.Errorf("with a scheme: %v", err)
 	}
 }

@@ -122,8 +122,25 @@ func objects(files map[string]string) (string, error) {
 	return out.String(), nil
 }
 
-// execute renders each template of a chart with the values of a release.
+// execute renders each template of a chart with the values of a release. If the templates do not accept the values, the
+// error is of the type Problems.
 func execute(c *chart.Chart, r Release) (map[string]string, error) {
+	values, err := renderValues(c, r)
+	if err != nil {
+		return nil, err
+	}
+	release := values["Release"].(map[string]any)
+	release["collect"] = true
+	files, err := engine.Render(c, values)
+	if found := recorded(release); len(found) > 0 {
+		return nil, found
+	}
+	return files, err
+}
+
+// renderValues returns the values of templates. It validates the values of the release against the schemas, unless they
+// have been checked.
+func renderValues(c *chart.Chart, r Release) (common.Values, error) {
 	kubernetes, err := common.ParseKubeVersion(r.Kubernetes)
 	if err != nil {
 		return nil, fmt.Errorf("parse Kubernetes version %q: %w", r.Kubernetes, err)
@@ -153,5 +170,5 @@ func execute(c *chart.Chart, r Release) (map[string]string, error) {
 		}
 		release["Nodes"] = nodes
 	}
-	return engine.Render(c, values)
+	return values, nil
 }

@@ -195,14 +195,14 @@ func policiesComeFirst(t *testing.T, name, objects string) (policies int) {
 	return policies
 }
 
-// TestEveryCaseBelongsToAChart finds what a renamed or removed chart has left.
+// TestEveryCaseBelongsToAChart finds what a renamed or removed chart has left. The folder nvidia has values files of NVIDIA's chart.
 func TestEveryCaseBelongsToAChart(t *testing.T) {
 	cases, err := os.ReadDir("testdata")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, entry := range cases {
-		if entry.IsDir() && !slices.Contains(names(t), entry.Name()) {
+		if entry.IsDir() && entry.Name() != "nvidia" && !slices.Contains(names(t), entry.Name()) {
 			t.Errorf("testdata/%s belongs to no chart", entry.Name())
 		}
 	}

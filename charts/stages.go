@@ -2,6 +2,7 @@ package charts
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -51,8 +52,8 @@ type Stage struct {
 }
 
 // Stages renders the charts of all agents with the values of the chart outrigger. A stage comes
-// after the stages that it needs. Disabled agents are absent. The key pools is validated, but has
-// no effect: a caller renders once for each pool.
+// after the stages that it needs. Disabled agents are absent. If the chart does not accept the values, the error is of the
+// type Problems. The key pools is validated, but has no effect: a caller renders once for each pool.
 func Stages(r Release) ([]Stage, error) {
 	c, err := Load(umbrella)
 	if err != nil {
@@ -66,14 +67,18 @@ func Stages(r Release) ([]Stage, error) {
 	r.Values = without(r.Values, orchestrator)
 	r.Values[orchestrator] = map[string]any{"enabled": false}
 	r.service = umbrella
-	if err := checkValues(c, r.Values); err != nil {
+	mistakes, valid, err := checkValues(c, r.Values)
+	if err != nil {
 		return nil, err
 	}
-	r.checked = true
-	r.Values = without(r.Values, "pools")
+	r.Values, r.checked = without(valid, "pools"), true
 	files, err := execute(c, r)
+	var found Problems
+	if errors.As(err, &found) || len(mistakes) > 0 {
+		return nil, append(mistakes, found...).err()
+	}
 	if err != nil {
-		return nil, rejection(err, keys)
+		return nil, err
 	}
 	manifests, err := byStage(files)
 	if err != nil {

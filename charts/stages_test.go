@@ -118,20 +118,20 @@ func documents(manifest string) []string {
 func TestStagesNamesEveryMistakeInTheValues(t *testing.T) {
 	for name, c := range map[string]struct{ values, want string }{
 		"an unknown key of an agent, near a known one": {
-			"{devicePlugin: {toleration: []}}", "devicePlugin.toleration: unknown key, did you mean devicePlugin.tolerations?",
+			"{devicePlugin: {toleration: []}}", "devicePlugin.toleration: unknown key; write devicePlugin.tolerations, or remove it",
 		},
-		"an unknown key near none": {"{gfd: {colour: red}}", "gfd.colour: unknown key"},
+		"an unknown key near none": {"{gfd: {colour: red}}", "gfd.colour: unknown key; remove it"},
 		"an unknown key at the top, in another case": {
-			"{deviceplugin: {}}", "deviceplugin: unknown key, did you mean devicePlugin?",
+			"{deviceplugin: {}}", "deviceplugin: unknown key; write devicePlugin, or remove it",
 		},
-		"a key of an agent that is off": {"{draPlugin: {enabld: true}}", "draPlugin.enabld: unknown key, did you mean draPlugin.enabled?"},
+		"a key of an agent that is off": {"{draPlugin: {enabld: true}}", "draPlugin.enabld: unknown key; write draPlugin.enabled, or remove it"},
 		"a value of the wrong type, in a list": {
-			"{devicePlugin: {env: [{name: 1}]}}", "devicePlugin.env[0].name: got number, want string",
+			"{devicePlugin: {env: [{name: 1}]}}", "devicePlugin.env[0].name: got number, want string; correct it, or remove it",
 		},
 		"several mistakes": {
 			"{gfd: {publish: stdout}, devicePlugin: {mps: {port: 70000, prot: 1}}}",
-			"devicePlugin.mps.port: maximum: got 70,000, want 65,535\ndevicePlugin.mps.prot: unknown key, did you mean devicePlugin.mps.port?\n" +
-				"gfd.publish: value must be one of 'node', 'nfd-file', 'nodefeature', null",
+			"devicePlugin.mps.port: maximum: got 70,000, want 65,535; correct it, or remove it\ndevicePlugin.mps.prot: unknown key; write devicePlugin.mps.port, or remove it\n" +
+				"gfd.publish: value must be one of 'node', 'nfd-file', 'nodefeature', null; correct it, or remove it",
 		},
 		"several agents that this release lacks": {
 			"{dcgm: {enabled: true}, nodeStatusExporter: {enabled: true, image: validator}}",
@@ -140,17 +140,17 @@ func TestStagesNamesEveryMistakeInTheValues(t *testing.T) {
 		},
 		"a config that agents share": {
 			"{devicePlugin: {config: {create: true, name: a, data: {x: 'flags: ['}}}}",
-			"devicePlugin.config.map.x: invalid config: error converting YAML to JSON: yaml: line 1: did not find expected node content",
+			"devicePlugin.config.map.x: invalid config: error converting YAML to JSON: yaml: line 1: did not find expected node content; correct the YAML",
 		},
 		"an agent that the cluster is too old for": {
 			"{draPlugin: {enabled: true}}", "draPlugin.enabled: it needs Kubernetes >=1.34.0-0, and the cluster has v1.33.0; set it to false",
 		},
 		"what a template rejects": {
 			"{devicePlugin: {config: {default: a}}}",
-			"devicePlugin.config.default: \"a\" names no config, because the chart has no configs; set config.map or config.name",
+			"devicePlugin.config.default: \"a\" names no config, because the chart has no configs; set devicePlugin.config.map or devicePlugin.config.name, or remove it",
 		},
 		"what the notes of an agent need": {
-			"{driver: {enabled: true, version: 580.95.05-ubuntu22.04}}", "driver.repository: the driver's image needs it, such as nvcr.io/nvidia",
+			"{driver: {enabled: true, version: 580.95.05-ubuntu22.04}}", "driver.repository: the image needs a repository, which has no default here; set driver.repository to nvcr.io/nvidia",
 		},
 		"what NVIDIA's operator has and this release lacks": {
 			"{driver: {enabled: true, repository: r.example.org, version: 580.95.05-debian12, nvidiaDriverCRD: {enabled: true}}}",
@@ -158,9 +158,9 @@ func TestStagesNamesEveryMistakeInTheValues(t *testing.T) {
 		},
 		"a value that has to be off": {
 			"{hostPaths: {rootFS: /host}, driver: {secretEnv: keys}}",
-			"driver.secretEnv: value must be one of '', null\nhostPaths.rootFS: value must be one of '/', '', null",
+			"driver.secretEnv: value must be one of '', null; correct it, or remove it\nhostPaths.rootFS: value must be one of '/', '', null; correct it, or remove it",
 		},
-		"a value that may be null": {"{mig: {strategy: some}}", "mig.strategy: value must be one of 'none', 'single', 'mixed', null"},
+		"a value that may be null": {"{mig: {strategy: some}}", "mig.strategy: value must be one of 'none', 'single', 'mixed', null; correct it, or remove it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := installed(valuesFrom(t, c.values))

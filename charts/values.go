@@ -18,33 +18,66 @@ import (
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 )
 
-// checkValues validates the values of the umbrella chart against its schema and the schemas of its
-// dependencies, even of disabled ones. Its error has one line for each mistake.
-func checkValues(c *chart.Chart, values map[string]any) error {
-	schema, defaults, err := composed(c)
+// schemaOf is the schema of the umbrella, which includes the schemas of its dependencies.
+type schemaOf struct {
+	schema, defaults map[string]any
+	compiled         *jsonschema.Schema
+	printer          *message.Printer
+}
+
+// checkValues validates the values of the umbrella chart, and of its pools, against its schema and the schemas of its
+// dependencies, even of disabled ones. It also returns a copy of the values without the mistakes.
+func checkValues(c *chart.Chart, values map[string]any) (mistakes Problems, valid map[string]any, err error) {
+	m, err := compile(c)
 	if err != nil {
-		return err
-	}
-	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("values.schema.json", schema); err != nil {
-		return fmt.Errorf("read the schema of chart %s: %w", c.Name(), err)
-	}
-	compiled, err := compiler.Compile("values.schema.json")
-	if err != nil {
-		return fmt.Errorf("read the schema of chart %s: %w", c.Name(), err)
+		return nil, nil, err
 	}
 	all, err := jsonForm(values)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
+	if mistakes, err = m.mistakes(all); err != nil {
+		return nil, nil, err
+	}
+	inPools, err := poolMistakes(m, values, mistakes)
+	if err != nil {
+		return nil, nil, err
+	}
+	mistakes, valid = append(mistakes, inPools...), maps.Clone(values)
+	for _, p := range mistakes {
+		if p.Reason != missing {
+			valid, _ = changed(valid, steps(p.Path), nil).(map[string]any)
+		}
+	}
+	return mistakes, valid, nil
+}
+
+// compile returns the schema of the umbrella.
+func compile(c *chart.Chart) (schemaOf, error) {
+	m := schemaOf{printer: message.NewPrinter(language.English)}
+	var err error
+	if m.schema, m.defaults, err = composed(c); err != nil {
+		return m, err
+	}
+	compiler := jsonschema.NewCompiler()
+	if err = compiler.AddResource("values.schema.json", m.schema); err == nil {
+		m.compiled, err = compiler.Compile("values.schema.json")
+	}
+	if err != nil {
+		return m, fmt.Errorf("read the schema of chart %s: %w", c.Name(), err)
+	}
+	return m, nil
+}
+
+// mistakes returns the mistakes in values, which have the types of decoded JSON.
+func (m schemaOf) mistakes(values map[string]any) (Problems, error) {
 	var invalid *jsonschema.ValidationError
-	if err := compiled.Validate(util.CoalesceTables(all, defaults)); !errors.As(err, &invalid) {
-		return err
+	if err := m.compiled.Validate(util.CoalesceTables(values, m.defaults)); !errors.As(err, &invalid) {
+		return nil, err
 	}
-	m := mistakes{schema: schema, printer: message.NewPrinter(language.English)}
-	lines := m.describe(invalid)
-	slices.Sort(lines)
-	return errors.New(strings.Join(slices.Compact(lines), "\n"))
+	var found Problems
+	_ = errors.As(m.describe(invalid).err(), &found)
+	return found, nil
 }
 
 // composed returns the schema and the defaults of the umbrella, which include the schemas and
@@ -115,51 +148,58 @@ func decoded(text []byte) (map[string]any, error) {
 	return object, nil
 }
 
-// mistakes describes invalid values.
-type mistakes struct {
-	schema  map[string]any
-	printer *message.Printer
-}
+// missing is the reason of a value that a schema requires.
+const missing = "the value is missing"
 
-// describe returns a line for each mistake in a validation error.
-func (m mistakes) describe(e *jsonschema.ValidationError) []string {
+// describe returns the mistakes in a validation error.
+func (m schemaOf) describe(e *jsonschema.ValidationError) Problems {
+	at := dotted(e.InstanceLocation)
 	switch wrong := e.ErrorKind.(type) {
 	case *kind.AdditionalProperties:
-		var lines []string
+		var found Problems
 		for _, key := range wrong.Properties {
-			lines = append(lines, m.unknown(e.InstanceLocation, key))
+			found = append(found, m.unknown(e.InstanceLocation, key))
 		}
-		return lines
+		return found
+	case *kind.Required:
+		var found Problems
+		for _, key := range wrong.Missing {
+			found = append(found, Problem{Path: dotted(append(slices.Clone(e.InstanceLocation), key)), Reason: missing, Instead: "add it"})
+		}
+		return found
 	case *kind.AnyOf:
-		return []string{dotted(e.InstanceLocation) + ": " + m.alternatives(e)}
+		return Problems{invalid(at, m.alternatives(e))}
 	}
 	if len(e.Causes) == 0 {
 		// The library prints null as Go does.
-		text := strings.ReplaceAll(e.ErrorKind.LocalizedString(m.printer), ", <nil>", ", null")
-		return []string{dotted(e.InstanceLocation) + ": " + text}
+		return Problems{invalid(at, strings.ReplaceAll(e.ErrorKind.LocalizedString(m.printer), ", <nil>", ", null"))}
 	}
-	var lines []string
+	var found Problems
 	for _, cause := range e.Causes {
-		lines = append(lines, m.describe(cause)...)
+		found = append(found, m.describe(cause)...)
 	}
-	return lines
+	return found
+}
+
+// invalid returns the problem of a value of the wrong type or content. Without it, the default is valid.
+func invalid(path, reason string) Problem {
+	return Problem{Path: path, Reason: reason, Instead: "correct it, or remove it", Changes: []Change{{Path: path}}}
 }
 
 // alternatives describes a value that does not match any of several schemas.
-func (m mistakes) alternatives(e *jsonschema.ValidationError) string {
+func (m schemaOf) alternatives(e *jsonschema.ValidationError) string {
 	var all []string
 	for _, cause := range e.Causes {
-		for _, line := range m.describe(cause) {
-			_, text, _ := strings.Cut(line, ": ")
-			all = append(all, text)
+		for _, p := range m.describe(cause) {
+			all = append(all, p.Reason)
 		}
 	}
-	return strings.Join(slices.Compact(all), "; or ")
+	return strings.Join(slices.Compact(all), ", or ")
 }
 
 // unknown reports a key that is not in the schema, and the most similar key.
-func (m mistakes) unknown(location []string, key string) string {
-	line := dotted(append(slices.Clone(location), key)) + ": unknown key"
+func (m schemaOf) unknown(location []string, key string) Problem {
+	path := dotted(append(slices.Clone(location), key))
 	schema := m.schema
 	for _, step := range location {
 		if _, list := schema["items"]; list {
@@ -168,11 +208,11 @@ func (m mistakes) unknown(location []string, key string) string {
 			schema = child(child(schema, "properties"), step)
 		}
 	}
-	known := slices.Sorted(maps.Keys(child(schema, "properties")))
-	if near := nearest(key, known); near != "" {
-		line += ", did you mean " + dotted(append(slices.Clone(location), near)) + "?"
+	p := Problem{Path: path, Reason: "unknown key", Instead: "remove it", Changes: []Change{{Path: path}}}
+	if near := nearest(key, slices.Sorted(maps.Keys(child(schema, "properties")))); near != "" {
+		p.Instead = "write " + dotted(append(slices.Clone(location), near)) + ", or remove it"
 	}
-	return line
+	return p
 }
 
 // dotted returns a location in the form that users write, such as devicePlugin.env[0].name.
@@ -217,32 +257,4 @@ func distance(a, b string) int {
 		}
 	}
 	return row[len(b)]
-}
-
-// failure matches the engine's prefix of the message of a check in a template.
-var failure = regexp.MustCompile(`^execution error at \((\S+?):\S*\): `)
-
-// rejectingChart matches the template of a dependency that rejected values. The group is the key of
-// the agent.
-var rejectingChart = regexp.MustCompile(`^` + umbrella + `/charts/(\w+)/`)
-
-// fullPath matches messages that already begin with the whole path of a value.
-var fullPath = regexp.MustCompile(`^(global|devicePlugin\.config)\.`)
-
-// rejection returns the message of a check in a template that rejected values. It adds the key of
-// the agent, which the agent's chart does not know.
-func rejection(err error, keys map[string]string) error {
-	found := failure.FindStringSubmatch(err.Error())
-	if found == nil {
-		return err
-	}
-	text := err.Error()[len(found[0]):]
-	key := keys[stageOf(found[1])]
-	if of := rejectingChart.FindStringSubmatch(found[1]); of != nil {
-		key = of[1]
-	}
-	if key != "" && !fullPath.MatchString(text) && !strings.HasPrefix(text, key+".") {
-		text = key + "." + text
-	}
-	return errors.New(text)
 }

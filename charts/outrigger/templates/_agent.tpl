@@ -3,13 +3,11 @@ share. The charts themselves render no objects here. See _install.tpl in the lib
 {{- define "outrigger.parentRenders" -}}true{{- end -}}
 {{- define "outrigger.parentDefaults" -}}{{ include "outrigger.defaults" . }}{{- end -}}
 
-{{- /* The objects of an agent that Helm installs without the orchestrator. With the orchestrator, they are rendered
-all the same, because the path of this file in an error names the agent. Argument: (dict "root" $ "name" the
+{{- /* The objects of an agent that Helm installs without the orchestrator. Argument: (dict "root" $ "name" the
 name of its chart "key" the key of its values). */ -}}
 {{- define "outrigger.agent" -}}
-{{- include "outrigger.withDefaults" (dict "root" .root "name" "outrigger") -}}
-{{- $objects := include "outrigger.agentObjects" . -}}
-{{- if not .root.Values.orchestrator.enabled }}{{ $objects }}{{ end -}}
+{{- include "outrigger.checked" .root -}}
+{{- get .root.Release.rendered .name -}}
 {{- end -}}
 
 {{- /* The key whose values enable an agent: the key of the agent, or draDriver. Empty if the values disable it.
@@ -38,26 +36,33 @@ defaults. Argument: the same dict. */ -}}
 {{- $version := $sub.Capabilities.KubeVersion.Version -}}
 {{- $served := semverCompare $sub.Chart.KubeVersion $version -}}
 {{- if and $enabled (not $served) -}}
-{{- fail (printf "%s.enabled: it needs Kubernetes %s, and the cluster has %s; set it to false" $enabled $sub.Chart.KubeVersion $version) -}}
+{{- $path := printf "%s%s.enabled" (default "" .root.At) $enabled -}}
+{{- include "outrigger.problem" (dict "root" .root "full" true "path" $path "reason" (printf "it needs Kubernetes %s, and the cluster has %s" $sub.Chart.KubeVersion $version)
+  "instead" "set it to false" "set" (dict $path false)) -}}
 {{- end -}}
-{{- if or $enabled (and .idle $served) -}}
+{{- if and $served (or $enabled .idle) -}}
 {{- $values := deepCopy $sub.Values -}}
 {{- $_ := set $values "global" (deepCopy .root.Values.global) -}}
 {{- include "outrigger.withDefaults" (dict "root" (dict "Values" $values "Chart" $sub.Chart) "name" .name) -}}
 {{- if not $enabled }}{{ $values = include "outrigger.idleValues" (dict "values" $values "name" .name "version" $version) | fromYaml }}{{ end -}}
 {{- include "outrigger.share" (dict "root" .root "into" $values.global) -}}
-{{- if eq .name "validator" }}{{ $values = mergeOverwrite (get (default dict .root.Values.operator) "validator" | default dict | deepCopy) $values }}{{ end -}}
+{{- if eq .name "validator" -}}
+{{- $theirs := get (default dict .root.Values.operator) "validator" | default dict | deepCopy -}}
+{{- if include "outrigger.theirImage" $theirs }}{{ $theirs = omit $theirs "repository" "image" "version" }}{{ end -}}
+{{- $values = mergeOverwrite $theirs $values -}}
+{{- end -}}
 {{- with (default dict .root.Values.daemonsets).nodeSelector }}{{ if $enabled }}{{ $_ := set $values "nodeSelector" (merge (default dict $values.nodeSelector | deepCopy) .) }}{{ end }}{{ end -}}
 {{- if eq .name "driver-loader" }}{{ include "outrigger.optionalModules" (dict "from" .root.Values "into" $values) }}{{ end -}}
 {{- if and $enabled (eq .name "dra-plugin") }}{{ $values = mergeOverwrite $values (include "outrigger.draDriver" .root | fromYaml) }}{{ end -}}
 {{- if or (not $enabled) (and (eq .name "device-plugin") (eq "devicePlugin.config" (toString $values.global.config.in))) }}{{ $_ := set $values "config" dict }}{{ end -}}
 {{- if not $enabled }}{{ $_ := set $values.global "config" dict }}{{ end -}}
-{{- $annotations := dict "outrigger.dev/path" (include "outrigger.imagePath" .) -}}
+{{- $at := default "" .root.At -}}
+{{- $annotations := dict "outrigger.dev/path" (printf "%s%s." $at .key) "outrigger.dev/image-path" (printf "%s%s" $at (include "outrigger.imagePath" .)) "outrigger.dev/parent-path" $at -}}
 {{- range $key, $text := $sub.Chart.Annotations }}{{ $_ := set $annotations $key $text }}{{ end -}}
 {{- $chart := dict "Name" .name "Version" $sub.Chart.Version "AppVersion" $sub.Chart.AppVersion "Annotations" $annotations -}}
 {{- /* The orchestrator knows the kinds of nodes, and Helm does not. */ -}}
 {{- $release := $sub.Release -}}
-{{- if .root.Values.orchestrator.enabled }}{{ $release = merge (dict "Nodes" (list (dict "any" true))) $release }}{{ end -}}
+{{- if .root.Values.orchestrator.enabled }}{{ $release = set (merge (dict "Nodes" (list (dict "any" true))) $release) "problems" $release.problems }}{{ end -}}
 {{- include (printf "%s.objects" .name) (dict "Chart" $chart "Release" $release "Capabilities" $sub.Capabilities "Values" $values) -}}
 {{- end -}}
 {{- end -}}
@@ -78,6 +83,7 @@ draPlugin, whose values include its defaults. */ -}}
 {{- define "outrigger.draDriver" -}}
 {{- $theirs := .Values.draDriver | default dict | deepCopy -}}
 {{- include "outrigger.withoutNulls" $theirs -}}
+{{- if include "outrigger.theirImage" $theirs }}{{ $theirs = omit $theirs "repository" "image" "version" }}{{ end -}}
 {{- $values := merge (pick $theirs "repository" "image" "version" "imagePullPolicy" "imagePullSecrets")
   (pick (dig "gpus" "kubeletPlugin" dict $theirs) "env" "resources" "nodeSelector" "affinity" "tolerations" "priorityClassName") -}}
 {{- range $key, $value := $values }}{{ if empty $value }}{{ $_ := unset $values $key }}{{ end }}{{ end -}}
@@ -118,7 +124,8 @@ paths. Argument: (dict "root" $ "into" global). */ -}}
 
 {{- /* The config that all agents share: the config of the device plugin, else global.config. */ -}}
 {{- define "outrigger.sharedConfig" -}}
-{{- $own := include "outrigger.config" (dict "Values" (dict "config" (default dict .Values.devicePlugin).config)) | fromYaml -}}
+{{- $own := include "outrigger.config" (dict "Values" (dict "config" (default dict .Values.devicePlugin).config) "Release" .Release
+  "Chart" (dict "Annotations" (dict "outrigger.dev/path" (printf "%sdevicePlugin." (default "" .At))))) | fromYaml -}}
 {{- if or $own.name $own.map }}{{ set $own "in" "devicePlugin.config" | toYaml }}{{ else }}{{ toYaml .Values.global.config }}{{ end -}}
 {{- end -}}
 

@@ -1,27 +1,54 @@
+{{- /* Renders all agents once for a release, and fails with all problems of the values. Each file that renders something
+includes it first, because Helm stops at the first file that fails. .Release.rendered then has the objects of each agent by
+its name, or, with the orchestrator, the result of outrigger.collected. */ -}}
+{{- define "outrigger.checked" -}}
+{{- include "outrigger.withDefaults" (dict "root" . "name" "outrigger") -}}
+{{- if not (hasKey .Release "rendered") -}}
+{{- if not (hasKey .Release "problems") }}{{ $_ := set .Release "problems" dict }}{{ end -}}
+{{- $rendered := dict -}}
+{{- if .Values.orchestrator.enabled -}}
+{{- $_ := set $rendered "collected" (include "outrigger.collected" .) -}}
+{{- with .Subcharts.operator -}}
+{{- include "orchestrator.names" . -}}
+{{- include "orchestrator.check" (dict "Values" .Values "Chart" .Chart "Release" .Release "Capabilities" .Capabilities
+  "Template" (dict "BasePath" "outrigger/charts/operator/templates")) -}}
+{{- end -}}
+{{- else -}}
+{{- range include "outrigger.agentKeys" . | fromYamlArray -}}
+{{- $_ := set $rendered .name (include "outrigger.agentObjects" (dict "root" $ "name" .name "key" .key)) -}}
+{{- end -}}
+{{- end -}}
+{{- include "outrigger.check" . -}}
+{{- include "outrigger.report" . -}}
+{{- $_ := set .Release "rendered" $rendered -}}
+{{- end -}}
+{{- end -}}
+
 {{- /* Rejects components that NVIDIA's chart installs and this chart does not. A chart that is
-present, under the same key or under the name in the third column, takes precedence. */ -}}
+present takes precedence. */ -}}
 {{- define "outrigger.check" -}}
-{{- $wrong := list -}}
 {{- range include "outrigger.unsupported" . | fromYamlArray -}}
 {{- $at := $.Values -}}
 {{- range splitList "." (first .) }}{{ $at = get (kindIs "map" $at | ternary $at dict) . }}{{ end -}}
-{{- $chart := gt (len .) 2 | ternary (last .) (splitList "." (first .) | first) -}}
-{{- if and $at (ne (toString $at) "false") (not (hasKey $.Subcharts $chart)) -}}
-{{- $wrong = append $wrong (printf "%s: %s" (first .) (index . 1)) -}}
+{{- if and $at (ne (toString $at) "false") (not (hasKey $.Subcharts (splitList "." (first .) | first))) -}}
+{{- include "outrigger.problem" (dict "root" $ "full" true "path" (first .) "reason" (index . 1) "instead" (last .) "set" (dict (first .) false)) -}}
 {{- end -}}
 {{- end -}}
 {{- range $key := list "gds" "gdrcopy" -}}
 {{- if and (dig "enabled" false (get $.Values $key | default dict)) (not (include "outrigger.enabled" (dict "root" $ "key" "driver"))) -}}
-{{- $wrong = append $wrong (printf "%s.enabled: only the driver loader loads this module; set driver.enabled to true, or this key to false" $key) -}}
+{{- $path := printf "%s.enabled" $key -}}
+{{- include "outrigger.problem" (dict "root" $ "full" true "path" $path "reason" "only the driver loader loads this module"
+  "instead" "set driver.enabled to true, or this key to false" "set" (dict $path false)) -}}
 {{- end -}}
 {{- end -}}
 {{- if and .Values.pools (not .Values.orchestrator.enabled) -}}
-{{- $wrong = append $wrong "pools: Helm gives all nodes the same values; set orchestrator.enabled to true, or remove the pools" -}}
+{{- include "outrigger.problem" (dict "root" . "full" true "path" "pools" "reason" "Helm gives all nodes the same values"
+  "instead" "set orchestrator.enabled to true, or remove the pools" "remove" (list "pools")) -}}
 {{- end -}}
 {{- if and .Values.extraObjects (eq "outrigger" .Release.Service) -}}
-{{- $wrong = append $wrong "extraObjects: the orchestrator has no right to apply other objects; set them in the values of the Helm release, or apply them with kubectl" -}}
+{{- include "outrigger.problem" (dict "root" . "full" true "path" "extraObjects" "reason" "the orchestrator has no right to apply other objects"
+  "instead" "set them in the values of the Helm release, or apply them with kubectl" "remove" (list "extraObjects")) -}}
 {{- end -}}
-{{- if $wrong }}{{ fail (join "\n" $wrong) }}{{ end -}}
 {{- end -}}
 
 {{- /* A line for each value without effect, and for each value whose default in NVIDIA's chart is another one, if other
@@ -32,6 +59,17 @@ values rely on it, as a YAML list. */ -}}
 {{- $lines := list -}}
 {{- range $part := $parts -}}
 {{- $lines = include "outrigger.asked" (dict "values" .values "at" .at "table" (include "outrigger.withoutEffect" $ | fromYamlArray)) | fromYamlArray | concat $lines -}}
+{{- range $path := include "outrigger.imageParts" $ | fromYamlArray -}}
+{{- $at := dict "it" $part.values "off" false -}}
+{{- range splitList "." $path -}}
+{{- $_ := set $at "it" (get $at.it . | default dict) -}}
+{{- if eq "false" (toString $at.it.enabled) }}{{ $_ := set $at "off" true }}{{ end -}}
+{{- end -}}
+{{- if not $at.off }}{{ with include "outrigger.theirImageNote" (dict "values" $at.it "at" (printf "%s%s." (default "" $part.at) $path)) }}{{ $lines = append $lines . }}{{ end }}{{ end -}}
+{{- end -}}
+{{- if and (dig "enabled" false (get .values "nfd" | default dict)) (not (hasKey $.Subcharts "node-feature-discovery")) -}}
+{{- $lines = append $lines (printf "%snfd.enabled: this copy of the chart has no Node Feature Discovery, and feature discovery finds the nodes with GPUs itself; set it to false, or install outrigger-VERSION.tgz of a release or of \"make charts\"" (default "" .at)) -}}
+{{- end -}}
 {{- range $row := include "outrigger.otherDefaults" $ | fromYamlArray -}}
 {{- $asked := list -}}
 {{- range (index $row 2) }}{{ $asked = append $asked (list . "") }}{{ end -}}
@@ -50,15 +88,18 @@ values rely on it, as a YAML list. */ -}}
 - [migManager.config.default, "the default is empty here, and all-disabled in NVIDIA's chart; set it to all-disabled to disable MIG on nodes without the label nvidia.com/mig.config", [migManager.config.name, migManager.config.create]]
 {{- end -}}
 
-{{- /* The values that must be off, each with the fix. */ -}}
+{{- /* The values that must be off, each with the reason and the fix. */ -}}
 {{- define "outrigger.unsupported" -}}
-- [dcgm.enabled, "this release has no DCGM, and dcgmExporter needs none; set it to false"]
-- [nodeStatusExporter.enabled, "the agents serve /metrics themselves; set it to false"]
-- [vgpuManager.enabled, "GPUs for virtual machines are not supported; set it to false"]
-- [sandboxWorkloads.enabled, "GPUs for virtual machines are not supported; set it to false"]
-- [kataManager.enabled, "GPUs for virtual machines are not supported; set it to false"]
-- [gpuCluster.deployCR, "use draDriver.enabled for Dynamic Resource Allocation, and set this to false"]
-- [platform.openshift, "OpenShift is not supported; set it to false"]
-- [nfd.enabled, "only Helm installs Node Feature Discovery, and only from the package of this chart: use outrigger-VERSION.tgz of a release or of \"make charts\", or set it to false, because feature discovery finds the nodes with GPUs itself", node-feature-discovery]
-- [nfd.nodefeaturerules, "this chart has no rules for Node Feature Discovery; set it to false"]
+- [dcgm.enabled, "this release has no DCGM, and dcgmExporter needs none", set it to false]
+- [nodeStatusExporter.enabled, the agents serve /metrics themselves, set it to false]
+- [vgpuManager.enabled, GPUs for virtual machines are not supported, set it to false]
+- [sandboxWorkloads.enabled, GPUs for virtual machines are not supported, set it to false]
+- [kataManager.enabled, GPUs for virtual machines are not supported, set it to false]
+- [gpuCluster.deployCR, there is no GPUCluster, "use draDriver.enabled for Dynamic Resource Allocation, and set this to false"]
+- [platform.openshift, OpenShift is not supported, set it to false]
+{{- end -}}
+
+{{- /* The parts whose values may name an image of NVIDIA, which has no effect. */ -}}
+{{- define "outrigger.imageParts" -}}
+[devicePlugin, toolkit, gfd, dcgmExporter, migManager, validator, draPlugin, draDriver, operator, operator.validator, driver.manager]
 {{- end -}}

@@ -41,6 +41,7 @@
 - [gpuCluster, "there is no GPUCluster; use draDriver.enabled"]
 - [kataManager, "GPUs for virtual machines are not supported; remove it"]
 - [kataSandboxDevicePlugin, "GPUs for virtual machines are not supported; remove it"]
+- [nfd.nodefeaturerules, "this chart has no rules for Node Feature Discovery; remove it"]
 - [nodeStatusExporter, "the agents serve /metrics themselves; remove it"]
 - [operator.initContainer, "there is no such container; remove it"]
 - [operator.labels, "the labels of the pods are in another key; use podLabels"]

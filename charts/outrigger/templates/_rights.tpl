@@ -30,16 +30,17 @@ disables an agent, it needs them to clean up its nodes. */ -}}
 {{- $sub := get $root.Subcharts $agent.key -}}
 {{- include "outrigger.collect" (dict "root" $root "agent" $agent "into" $into "idle" true) -}}
 {{- if ne "true" (index $sub.Chart.Annotations "outrigger.dev/all-nodes" | toString) -}}
-{{- range $pool := $root.Values.pools -}}
+{{- range $i, $pool := $root.Values.pools -}}
 {{- $values := deepCopy (default dict $pool.values) -}}
 {{- include "outrigger.withoutNulls" $values -}}
 {{- include "outrigger.fill" (dict "into" $values "defaults" (deepCopy $root.Values)) -}}
-{{- $release := dict "Name" (printf "%s-%s" $root.Release.Name $pool.name) "Namespace" $root.Release.Namespace "Service" $root.Release.Service -}}
+{{- $release := dict "Name" (printf "%s-%s" $root.Release.Name $pool.name) "Namespace" $root.Release.Namespace "Service" $root.Release.Service "problems" $root.Release.problems -}}
 {{- $subcharts := dict -}}
 {{- range $key, $other := $root.Subcharts -}}
 {{- $_ := set $subcharts $key (dict "Values" (get $values $key) "Chart" $other.Chart "Release" $release "Capabilities" $root.Capabilities) -}}
 {{- end -}}
-{{- $poolRoot := dict "Values" $values "Chart" $root.Chart "Release" $release "Capabilities" $root.Capabilities "Subcharts" $subcharts -}}
+{{- $poolRoot := dict "Values" $values "Chart" $root.Chart "Release" $release "Capabilities" $root.Capabilities "Subcharts" $subcharts
+  "At" (printf "pools[%d].values." $i) -}}
 {{- include "outrigger.collect" (dict "root" $poolRoot "agent" $agent "into" $into) -}}
 {{- end -}}
 {{- end -}}
