@@ -2,7 +2,7 @@
 the parent chart in global.config. For the parent's values, "parent" is set. "in" is the path of the
 values. */ -}}
 {{- define "outrigger.config" -}}
-{{- $own := include "outrigger.ownConfig" (default dict .Values.config) | fromYaml -}}
+{{- $own := include "outrigger.ownConfig" . | fromYaml -}}
 {{- $parents := get (default dict .Values.global) "config" | default dict -}}
 {{- if and (or $parents.name $parents.map) (not (or $own.name $own.map)) -}}
 {{- merge (dict "parent" true) $parents (dict "in" "global.config") | toYaml -}}
@@ -14,18 +14,28 @@ values. */ -}}
 {{- /* The config values of a chart. In NVIDIA's operator, config.create makes a ConfigMap with the
 name config.name from config.data. Here, create becomes that name, and map becomes the data. */ -}}
 {{- define "outrigger.ownConfig" -}}
-{{- if .create -}}
-{{- if not (and .name .data) -}}
-{{- fail "config.create: a ConfigMap needs config.name and config.data; set both, or set config.create to false" -}}
+{{- $c := default dict .Values.config -}}
+{{- include "outrigger.checkCreate" . -}}
+{{- if and $c.create $c.map -}}
+{{- include "outrigger.problem" (dict "root" . "path" "config.map" "reason" "config.data is also set, and both are the content of the ConfigMap"
+  "remove" (list "config.map")) -}}
 {{- end -}}
-{{- if .map -}}
-{{- fail "config.map and config.data are both set: both are the content of the ConfigMap; remove one of them" -}}
-{{- end -}}
-{{- omit . "name" "data" | merge (dict "create" .name "map" .data) | toYaml -}}
-{{- else if .data -}}
-{{- fail "config.data: it has no effect without config.create; set config.create to true, or remove it" -}}
+{{- if and $c.create $c.name $c.data -}}
+{{- omit $c "name" "data" | merge (dict "create" $c.name "map" $c.data) | toYaml -}}
 {{- else -}}
-{{- omit . "create" | toYaml -}}
+{{- omit $c "create" | toYaml -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Rejects config.create without the name or the content of a ConfigMap, and content without config.create. */ -}}
+{{- define "outrigger.checkCreate" -}}
+{{- $c := default dict .Values.config -}}
+{{- if and $c.create (not (and $c.name $c.data)) -}}
+{{- include "outrigger.problem" (dict "root" . "path" "config.create" "reason" "a ConfigMap needs config.name and config.data"
+  "instead" "set both, or set config.create to false" "set" (dict "config.create" false) "remove" (list "config.data")) -}}
+{{- else if and $c.data (not $c.create) -}}
+{{- include "outrigger.problem" (dict "root" . "path" "config.data" "reason" "it has no effect without config.create"
+  "instead" "set config.create to true, or remove config.data" "remove" (list "config.data")) -}}
 {{- end -}}
 {{- end -}}
 
@@ -74,9 +84,11 @@ as "plugin.nvidiaCTKPath"). */ -}}
 {{- with include "outrigger.configValue" (dict "text" $text "path" $path) }}{{ $_ := set $found . $name }}{{ end -}}
 {{- end -}}
 {{- if gt (len $found) 1 -}}
-{{- fail (printf "%s.map: flags.%s differs between the configs %s, but the chart needs one value for all nodes; set %s of the chart, and remove it from the configs" $c.in .key (values $found | sortAlpha | join " and ") .name) -}}
+{{- include "outrigger.problem" (dict "root" .root "full" true "path" (printf "%s.map" (include "outrigger.configPath" .root))
+  "reason" (printf "flags.%s differs between the configs %s, but the chart needs one value for all nodes" .key (values $found | sortAlpha | join " and "))
+  "instead" (printf "set %s of the chart, and remove it from the configs" .name)) -}}
 {{- end -}}
-{{- $value = keys $found | first | default "" | trimAll "\"" -}}
+{{- $value = keys $found | sortAlpha | first | default "" | trimAll "\"" -}}
 {{- end -}}
 {{- $value -}}
 {{- end -}}
@@ -133,9 +145,17 @@ as "plugin.nvidiaCTKPath"). */ -}}
 {{- define "outrigger.checkResourceConfig" -}}
 {{- range $entry := include "outrigger.setting" (dict "root" . "name" "resourceConfig") | splitList "," -}}
 {{- if not (regexMatch `^\s*([^:\s]+\s*(:\s*[^:\s]+\s*(:\s*(-1|[1-9][0-9]*)\s*)?)?)?$` $entry) -}}
-{{- fail (printf "resourceConfig: entry %q must be <original>[:<new>[:<replicas>]], such as gpu:sharedgpu:4, with 1 or more replicas, or -1 for one per 1000 MiB of memory" $entry) -}}
+{{- $path := include "outrigger.settingPath" (dict "root" $ "name" "resourceConfig") -}}
+{{- include "outrigger.problem" (dict "root" $ "full" true "path" $path "reason" (printf "entry %q is not <original>[:<new>[:<replicas>]]" $entry)
+  "instead" "write it such as gpu:sharedgpu:4, with 1 or more replicas, or -1 for one per 1000 MiB of memory" "remove" (list $path)) -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+
+{{- /* The path of the configs: in this chart, or in its parent chart. */ -}}
+{{- define "outrigger.configPath" -}}
+{{- $c := include "outrigger.config" . | fromYaml -}}
+{{- if $c.parent }}{{ index (default dict .Chart.Annotations) "outrigger.dev/parent-path" }}{{ $c.in }}{{ else }}{{ include "outrigger.path" . }}config{{ end -}}
 {{- end -}}
 
 {{- /* Rejects configs that cannot work. Argument: (dict "root" $ "fixed" the flags that the chart
@@ -143,32 +163,42 @@ sets). An entry of "fixed" is (dict "key" its path below flags "is" the value an
 chart's value that sets it, or "fix" the fix). */ -}}
 {{- define "outrigger.checkConfig" -}}
 {{- $c := include "outrigger.config" .root | fromYaml -}}
+{{- $in := include "outrigger.configPath" .root -}}
+{{- $of := dict "root" .root "full" true -}}
 {{- $resourceConfig := include "outrigger.setting" (dict "root" .root "name" "resourceConfig") -}}
-{{- $fixed := .fixed -}}
 {{- if and $c.parent $c.map (ne (include "outrigger.namespace" .root) (.root.Values.global.namespace | default .root.Release.Namespace)) -}}
-{{- fail (printf "namespaceOverride: pods in %q cannot mount the ConfigMap of global.config, which is in the namespace of the release; remove namespaceOverride" (include "outrigger.namespace" .root)) -}}
+{{- include "outrigger.problem" (dict "root" .root "path" "namespaceOverride" "remove" (list "namespaceOverride")
+  "reason" (printf "pods in %q cannot mount the ConfigMap of %s, which is in the namespace of the release" (include "outrigger.namespace" .root) $in)) -}}
 {{- end -}}
 {{- if and $c.name $c.map -}}
-{{- fail (printf "%s.name and %s.map are both set: the configs are either in the ConfigMap %q or in %s.map; remove one of the values" $c.in $c.in $c.name $c.in) -}}
+{{- include "outrigger.problem" (merge (dict "path" (printf "%s.name" $in) "remove" (list (printf "%s.name" $in))
+  "reason" (printf "%[1]s.map is also set, and the configs are either in the ConfigMap %[2]q or in %[1]s.map" $in $c.name)
+  "instead" (printf "remove %[1]s.name or %[1]s.map" $in)) $of) -}}
 {{- end -}}
+{{- $noDefault := dict "path" (printf "%s.default" $in) "remove" (list (printf "%s.default" $in)) -}}
 {{- if and $c.default $c.map (not (hasKey $c.map $c.default)) -}}
-{{- fail (printf "%s.default: %q is not in %s.map, which has %s" $c.in $c.default $c.in (keys $c.map | sortAlpha | join ", ")) -}}
-{{- end -}}
-{{- if and $c.default (not (include "outrigger.configMapName" .root)) -}}
-{{- fail (printf "config.default: %q names no config, because the chart has no configs; set config.map or config.name" $c.default) -}}
+{{- include "outrigger.problem" (merge (dict "reason" (printf "%q is not in %s.map, which has %s" $c.default $in (keys $c.map | sortAlpha | join ", "))
+  "instead" "write one of these names, or remove it") $noDefault $of) -}}
+{{- else if and $c.default (not $c.name) (not $c.map) -}}
+{{- include "outrigger.problem" (merge (dict "reason" (printf "%q names no config, because the chart has no configs" $c.default)
+  "instead" (printf "set %[1]s.map or %[1]s.name, or remove it" $in)) $noDefault $of) -}}
 {{- end -}}
 {{- range $name, $text := $c.map -}}
+{{- $at := printf "%s.map.%s" $in $name -}}
 {{- if not (regexMatch `^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$` $name) -}}
-{{- fail (printf "%s.map: %q is not a valid name: a label selects the config, so the name must be a valid label value: at most 63 letters, digits and - _ . that begins and ends with a letter or digit" $c.in $name) -}}
+{{- include "outrigger.problem" (merge (dict "path" (printf "%s.map" $in) "reason" (printf "%q is not a valid name: a label selects the config, so the name must be a valid label value" $name)
+  "instead" "write at most 63 letters, digits and - _ . that begin and end with a letter or digit") $of) -}}
 {{- end -}}
 {{- with (fromYaml $text).Error -}}
-{{- fail (printf "%s.map.%s: invalid config: %s" $c.in $name .) -}}
-{{- end -}}
-{{- range $fixed -}}
-{{- include "outrigger.checkOverridden" (dict "in" $c.in "name" $name "text" $text "rule" .) -}}
+{{- include "outrigger.problem" (merge (dict "path" $at "reason" (printf "invalid config: %s" .) "instead" "correct the YAML") $of) -}}
+{{- else -}}
+{{- range $.fixed -}}
+{{- include "outrigger.checkOverridden" (dict "root" $.root "at" $at "text" $text "rule" .) -}}
 {{- end -}}
 {{- if and $resourceConfig (include "outrigger.configValue" (dict "text" $text "path" (list "sharing"))) -}}
-{{- fail (printf "%s.map.%s: sharing and resourceConfig are both set: both define how GPUs are shared; remove one of them" $c.in $name) -}}
+{{- include "outrigger.problem" (merge (dict "path" $at "reason" "sharing and resourceConfig are both set, and both define how GPUs are shared"
+  "instead" "remove one of them" "remove" (list (include "outrigger.settingPath" (dict "root" $.root "name" "resourceConfig")))) $of) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -179,7 +209,8 @@ that contradicts them would be overridden silently. */ -}}
 {{- $is := toJson .rule.is -}}
 {{- $value := include "outrigger.configValue" (dict "text" .text "path" (concat (list "flags") (splitList "." .rule.key))) -}}
 {{- if and $value (ne $value $is) -}}
-{{- $fix := printf "but the chart sets it to %s; set %s of the chart instead" $is (default "" .rule.by) -}}
-{{- fail (printf "%s.map.%s: flags.%s is %s, %s" .in .name .rule.key $value (default $fix .rule.fix)) -}}
+{{- include "outrigger.problem" (dict "root" .root "full" true "path" .at
+  "reason" (printf "flags.%s is %s, but %s" .rule.key $value (default (printf "the chart sets it to %s" $is) .rule.why))
+  "instead" (default (printf "set %s of the chart, and remove it from the config" (default "" .rule.by)) .rule.fix)) -}}
 {{- end -}}
 {{- end -}}

@@ -29,7 +29,9 @@ container. The agent reaches it through /run/nvidia, which stays. */ -}}
 {{- $root := include "outrigger.driverRoot" . -}}
 {{- with include "outrigger.devRoot" . -}}
 {{- if not (or (eq . "/") (include "outrigger.inFolder" (list $root .))) -}}
-{{- fail (printf "nvidiaDevRoot: %q must be / or a folder in nvidiaDriverRoot, which is %q; the agent mounts no other host folder" . $root) -}}
+{{- $path := include "outrigger.settingPath" (dict "root" $ "name" "nvidiaDevRoot") -}}
+{{- include "outrigger.problem" (dict "root" $ "full" true "path" $path "reason" (printf "%q must be / or a folder in nvidiaDriverRoot, which is %q, because the agent mounts no other host folder" . $root)
+  "remove" (list $path)) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -7,6 +7,7 @@ true: in Helm, a parent's template replaces those of its dependencies. */ -}}
 {{- define "outrigger.objects" -}}
 {{- if not (or (include "outrigger.parentRenders" .root) (eq "false" (toString .root.Values.enabled))) -}}
 {{- include (printf "%s.objects" .name) .root -}}
+{{- include "outrigger.report" .root -}}
 {{- end -}}
 {{- end -}}
 

@@ -3,7 +3,14 @@ none is set. Argument: (dict "root" $ "name" the name of the chart "notes" a lis
 "meaning"), for keys with another meaning). */ -}}
 {{- define "outrigger.foreignNotes" -}}
 {{- $table := concat .notes (include (printf "%s.withoutEffect" .name) .root | fromYamlArray) -}}
-{{- with include "outrigger.asked" (dict "values" .root.Values "table" $table) | fromYamlArray }}
+{{- $lines := include "outrigger.asked" (dict "values" .root.Values "table" $table) | fromYamlArray -}}
+{{- range $at := list "" "manager." -}}
+{{- $values := ternary $.root.Values (get $.root.Values "manager" | default dict) (eq $at "") -}}
+{{- if or $at (ne $.name "driver-loader") -}}
+{{- with include "outrigger.theirImageNote" (dict "values" $values "at" $at) }}{{ $lines = append $lines . }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- with $lines }}
 Values of NVIDIA's chart that have no effect or mean something else here:
   {{ join "\n  " . }}
 {{ end -}}

@@ -5,6 +5,13 @@ Argument: (dict "root" $ "own" the chart's value "theirs" its path in NVIDIA's o
 {{- default .default (default (include "outrigger.setting" (dict "root" .root "name" .theirs)) .own) -}}
 {{- end -}}
 
+{{- /* The path of the value that container-toolkit.setting takes. Argument: (dict "root" $ "own" its path "theirs" …). */ -}}
+{{- define "container-toolkit.where" -}}
+{{- $own := dict "at" .root.Values -}}
+{{- range splitList "." .own }}{{ $_ := set $own "at" (get (kindIs "map" $own.at | ternary $own.at dict) .) }}{{ end -}}
+{{- if $own.at }}{{ include "outrigger.path" .root }}{{ .own }}{{ else }}{{ include "outrigger.settingPath" (dict "root" .root "name" .theirs) }}{{ end -}}
+{{- end -}}
+
 {{- define "container-toolkit.installDir" -}}
 {{- include "container-toolkit.setting" (dict "root" . "own" .Values.installDir "theirs" "toolkit.installDir" "default" "/usr/local/nvidia") | trimSuffix "/" -}}
 {{- end -}}
@@ -44,26 +51,36 @@ replaces the value. Of several variables, the last one in this list wins. */ -}}
 {{- include "outrigger.checkDevRoot" . -}}
 {{- $engine := include "container-toolkit.engine" . -}}
 {{- if not (has $engine (list "containerd" "crio" "docker")) -}}
-{{- fail (printf "operator.defaultRuntime: %q must be containerd, crio or docker" $engine) -}}
+{{- $path := include "container-toolkit.where" (dict "root" . "own" "runtime.engine" "theirs" "operator.defaultRuntime") -}}
+{{- include "outrigger.problem" (dict "root" . "full" true "path" $path "reason" (printf "%q must be containerd, crio or docker" $engine)
+  "instead" "write one of them, or remove it, because the agent detects the engine" "remove" (list $path)) -}}
 {{- end -}}
 {{- if and (eq $engine "crio") (eq (default "" .Values.runtime.restartMode) "signal") -}}
-{{- fail "runtime.restartMode: CRI-O uses a new runtime only after a restart; use systemd or none" -}}
+{{- include "outrigger.problem" (dict "root" . "path" "runtime.restartMode" "reason" "CRI-O uses a new runtime only after a restart"
+  "instead" "use systemd or none" "set" (dict "runtime.restartMode" "systemd")) -}}
 {{- end -}}
 {{- if not (hasPrefix "/" (include "container-toolkit.installDir" .)) -}}
-{{- fail (printf "toolkit.installDir: %q must be an absolute path" (include "container-toolkit.installDir" .)) -}}
+{{- $path := include "container-toolkit.where" (dict "root" . "own" "installDir" "theirs" "toolkit.installDir") -}}
+{{- include "outrigger.problem" (dict "root" . "full" true "path" $path "reason" (printf "%q is not an absolute path" (include "container-toolkit.installDir" .))
+  "instead" "write it from the root, such as /usr/local/nvidia" "set" (dict $path "/usr/local/nvidia")) -}}
 {{- end -}}
 {{- if has (include "container-toolkit.runtimeName" .) (list "nvidia-cdi" "nvidia-legacy" "runc" "crun") -}}
-{{- fail (printf "runtime.name: %q is the name of another runtime; choose another one" (include "container-toolkit.runtimeName" .)) -}}
+{{- $path := include "container-toolkit.where" (dict "root" . "own" "runtime.name" "theirs" "operator.runtimeClass") -}}
+{{- include "outrigger.problem" (dict "root" . "full" true "path" $path "reason" (printf "%q is the name of another runtime" (include "container-toolkit.runtimeName" .))
+  "instead" "choose another one" "remove" (list $path)) -}}
 {{- end -}}
 {{- if include "container-toolkit.nri" . -}}
+{{- $path := include "outrigger.settingPath" (dict "root" . "name" "cdi.nriPluginEnabled") -}}
+{{- $nri := dict "root" . "full" true "path" $path "set" (dict $path false) -}}
 {{- if not (include "container-toolkit.cdi" .) -}}
-{{- fail "cdi.nriPluginEnabled: the plugin gives containers what CDI specs say; set cdi.enabled=true" -}}
+{{- include "outrigger.problem" (merge (dict "reason" "the plugin gives containers what CDI specs say" "instead" "set cdi.enabled to true") $nri) -}}
 {{- end -}}
 {{- if eq $engine "docker" -}}
-{{- fail "cdi.nriPluginEnabled: Docker has no NRI; set runtime.engine to containerd or crio" -}}
+{{- include "outrigger.problem" (merge (dict "reason" "Docker has no NRI" "instead" "set it to false, or runtime.engine to containerd or crio") $nri) -}}
 {{- end -}}
 {{- end -}}
 {{- if dig "rollingUpdate" "maxSurge" "" (include "outrigger.updateStrategy" . | fromYaml) -}}
-{{- fail "updateStrategy.rollingUpdate.maxSurge: the new pod of a node waits until the old one has ended; use maxUnavailable" -}}
+{{- include "outrigger.problem" (dict "root" . "path" "updateStrategy.rollingUpdate.maxSurge" "reason" "the new pod of a node waits until the old one has ended"
+  "instead" "use maxUnavailable" "remove" (list "updateStrategy.rollingUpdate.maxSurge")) -}}
 {{- end -}}
 {{- end -}}

@@ -17,14 +17,10 @@ of config, as in its GPU Operator. If neither is set, the agent uses the list in
 {{- define "dcgm-exporter.checkCounters" -}}
 {{- $config := default dict .Values.config -}}
 {{- if and .Values.customMetrics (or $config.name $config.data) -}}
-{{- fail "customMetrics and config are both set: both are the list of metrics; remove one of them" -}}
+{{- include "outrigger.problem" (dict "root" . "path" "customMetrics" "reason" "config is also set, and both are the list of metrics"
+  "remove" (list "customMetrics")) -}}
 {{- end -}}
-{{- if and $config.create (not (and $config.name $config.data)) -}}
-{{- fail "config.create: a ConfigMap needs config.name and config.data; set both, or set config.create to false" -}}
-{{- end -}}
-{{- if and $config.data (not $config.create) -}}
-{{- fail "config.data: it has no effect without config.create; set config.create to true, or remove it" -}}
-{{- end -}}
+{{- include "outrigger.checkCreate" . -}}
 {{- end -}}
 
 {{- define "dcgm-exporter.counters" -}}

@@ -48,20 +48,27 @@ config of the device plugin. In this chart, config is a list of metrics. */ -}}
 {{- include "dcgm-exporter.driver" (dict "root" . "template" "outrigger.checkDevRoot") -}}
 {{- range default list .Values.podLabelAllowlistRegex -}}
 {{- if contains "," . -}}
-{{- fail (printf "podLabelAllowlistRegex: %q has a comma, which separates expressions in the agent's variable; write it as two expressions" .) -}}
+{{- include "outrigger.problem" (dict "root" $ "path" "podLabelAllowlistRegex" "reason" (printf "%q has a comma, which separates expressions in the agent's variable" .)
+  "instead" "write it as two expressions") -}}
 {{- end -}}
 {{- end -}}
 {{- if and .Values.podLabelAllowlistRegex (empty (include "dcgm-exporter.podLabels" .)) -}}
-{{- fail "podLabelAllowlistRegex: it has no effect without enablePodLabels; set enablePodLabels to true, or remove it" -}}
+{{- include "outrigger.problem" (dict "root" . "path" "podLabelAllowlistRegex" "reason" "it has no effect without enablePodLabels"
+  "instead" "set enablePodLabels to true, or remove it" "remove" (list "podLabelAllowlistRegex")) -}}
 {{- end -}}
 {{- include "dcgm-exporter.checkCounters" . -}}
 {{- if or .Values.serviceMonitor.enabled .Values.podMonitor.enabled -}}
-{{- with include "dcgm-exporter.unreachable" . -}}
-{{- fail (printf "%s.enabled: Prometheus cannot read the port: %s" ($.Values.serviceMonitor.enabled | ternary "serviceMonitor" "podMonitor") .) -}}
+{{- with include "dcgm-exporter.unreachable" . | splitList "; " -}}
+{{- if gt (len .) 1 -}}
+{{- $path := printf "%s.enabled" ($.Values.serviceMonitor.enabled | ternary "serviceMonitor" "podMonitor") -}}
+{{- include "outrigger.problem" (dict "root" $ "path" $path "reason" (printf "Prometheus cannot read the port: %s" (first .))
+  "instead" (printf "%s, or disable it" (last .)) "set" (dict $path false)) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- if and .Values.serviceMonitor.enabled (eq "false" (toString .Values.service.enabled)) -}}
-{{- fail "serviceMonitor.enabled: it selects the Service, and service.enabled is false; use podMonitor.enabled, or enable the Service" -}}
+{{- include "outrigger.problem" (dict "root" . "path" "serviceMonitor.enabled" "reason" "it selects the Service, and service.enabled is false"
+  "instead" "use podMonitor.enabled, or enable the Service" "set" (dict "service.enabled" true)) -}}
 {{- end -}}
 {{- end -}}
 

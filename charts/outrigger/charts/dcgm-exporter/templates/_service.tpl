@@ -3,7 +3,9 @@ all pools. */ -}}
 {{- define "dcgm-exporter.service" -}}
 {{- $why := include "dcgm-exporter.unreachable" . -}}
 {{- if and $why .Values.service.enabled -}}
-{{- fail (printf "service.enabled: nobody reaches the port of the Service: %s, or disable the Service" $why) -}}
+{{- $parts := splitList "; " $why -}}
+{{- include "outrigger.problem" (dict "root" . "path" "service.enabled" "reason" (printf "nobody reaches the port of the Service: %s" (first $parts))
+  "instead" (printf "%s, or disable the Service" (last $parts)) "set" (dict "service.enabled" false)) -}}
 {{- end -}}
 {{- if not (or $why (eq "false" (toString .Values.service.enabled))) -}}
 apiVersion: v1

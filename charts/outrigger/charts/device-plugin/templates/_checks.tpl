@@ -1,10 +1,12 @@
 {{- /* Rejects values that the agent cannot follow. */ -}}
 {{- define "device-plugin.check" -}}
 {{- if .Values.legacyDaemonsetAPI -}}
-{{- fail "legacyDaemonsetAPI: Kubernetes 1.16 removed the API extensions/v1beta1, and this chart needs 1.26; remove the value" -}}
+{{- include "outrigger.problem" (dict "root" . "path" "legacyDaemonsetAPI" "remove" (list "legacyDaemonsetAPI")
+  "reason" "Kubernetes 1.16 removed the API extensions/v1beta1, and this chart needs 1.26") -}}
 {{- end -}}
 {{- if not (or .Values.devicePlugin.enabled (include "device-plugin.mps" .)) -}}
-{{- fail "devicePlugin.enabled: it is false and the MPS control daemons are disabled, so nothing would run; set mps.enabled, or remove the value" -}}
+{{- include "outrigger.problem" (dict "root" . "path" "devicePlugin.enabled" "reason" "it is false and the MPS control daemons are disabled, so nothing would run"
+  "instead" "set mps.enabled, or remove the value" "remove" (list "devicePlugin.enabled")) -}}
 {{- end -}}
 {{- $fixed := list
   (dict "key" "nvidiaDriverRoot" "by" "nvidiaDriverRoot" "is" (include "outrigger.driverRoot" .))
@@ -13,7 +15,7 @@
   (dict "key" "mpsRoot" "by" "mps.root" "is" .Values.mps.root) -}}
 {{- with .Values.deviceListStrategy -}}
 {{- $fixed = append $fixed (dict "key" "plugin.deviceListStrategy" "is" .
-  "fix" "but the chart's value takes precedence; set deviceListStrategy to null to let the configs choose") -}}
+  "why" "the chart's value takes precedence" "fix" "set deviceListStrategy to null to let the configs choose") -}}
 {{- end -}}
 {{- include "device-plugin.checkCDI" . -}}
 {{- include "outrigger.checkDevRoot" . -}}
@@ -24,13 +26,15 @@
 {{- /* Rejects cdi-cri as the only strategy if the kubelet drops CDI devices without an error. */ -}}
 {{- define "device-plugin.checkCDI" -}}
 {{- if not (include "device-plugin.passesCDI" .) -}}
-{{- $why := printf "Kubernetes %s gives containers no CDI devices by default, which needs 1.29; use cdi-annotations, or [cdi-cri, cdi-annotations] if its feature gate DevicePluginCDIDevices is on" .Capabilities.KubeVersion.Version -}}
+{{- $why := printf "Kubernetes %s gives containers no CDI devices by default, which needs 1.29" .Capabilities.KubeVersion.Version -}}
+{{- $instead := "use cdi-annotations, or [cdi-cri, cdi-annotations] if its feature gate DevicePluginCDIDevices is on" -}}
 {{- if eq "cdi-cri" (join "," .Values.deviceListStrategy) -}}
-{{- fail (printf "deviceListStrategy: %s" $why) -}}
+{{- include "outrigger.problem" (dict "root" . "path" "deviceListStrategy" "reason" $why "instead" $instead "set" (dict "deviceListStrategy" "cdi-annotations")) -}}
 {{- end -}}
 {{- range $name, $text := (include "outrigger.config" . | fromYaml).map -}}
 {{- if has (include "outrigger.configValue" (dict "text" $text "path" (list "flags" "plugin" "deviceListStrategy"))) (list `"cdi-cri"` `["cdi-cri"]`) -}}
-{{- fail (printf "config.map.%s: flags.plugin.deviceListStrategy: %s" $name $why) -}}
+{{- include "outrigger.problem" (dict "root" $ "full" true "path" (printf "%s.map.%s" (include "outrigger.configPath" $) $name)
+  "reason" (printf "flags.plugin.deviceListStrategy: %s" $why) "instead" $instead) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -6,26 +6,45 @@
 {{- /* The driver's image, from repository, image and version. Empty for none. */ -}}
 {{- define "driver-loader.image" -}}
 {{- if or .Values.repository .Values.image .Values.version -}}
+{{- $path := include "outrigger.path" . -}}
 {{- if regexMatch `(^|/)k8s-driver-manager$` (printf "%s/%s" (default "" .Values.repository) (default "driver" .Values.image)) -}}
-{{- fail (printf "%[1]simage: k8s-driver-manager has no driver, and this chart does not need it; set %[1]simage to the name of a driver image, such as driver, or remove %[1]simage" (include "outrigger.path" .)) -}}
+{{- include "outrigger.problem" (dict "root" . "path" "image" "reason" "k8s-driver-manager has no driver, and this chart does not need it"
+  "instead" (printf "set %[1]simage to the name of a driver image, such as driver, or remove %[1]srepository, %[1]simage and %[1]sversion" $path)
+  "remove" (list "repository" "image" "version")) -}}
 {{- end -}}
-{{- $version := toString (required (printf "%sversion: the driver's image needs it: the whole tag, such as 580.95.05-ubuntu22.04, or a digest" (include "outrigger.path" .)) .Values.version) -}}
-{{- $repository := required "repository: the driver's image needs it, such as nvcr.io/nvidia" (include "outrigger.noScheme" (dict "value" .Values.repository "in" "repository")) -}}
-{{- printf "%s/%s%s%s" $repository (default "driver" .Values.image) (hasPrefix "sha256:" $version | ternary "@" ":") $version -}}
+{{- include "driver-loader.imageOf" (dict "root" . "values" .Values "at" "" "name" "driver" "repository" "nvcr.io/nvidia"
+  "version" "the tag of the driver's image, such as 580.95.05 or 580.95.05-ubuntu22.04, or a digest") -}}
 {{- end -}}
+{{- end -}}
+
+{{- /* An image of NVIDIA, from the values at "at". If it lacks its repository or its version, the image is empty. Argument: (dict
+"root" $ "values" … "at" … "name" the default name "repository" NVIDIA's repository "version" what a version is). */ -}}
+{{- define "driver-loader.imageOf" -}}
+{{- $version := toString (default "" .values.version) -}}
+{{- if not $version -}}
+{{- include "outrigger.problem" (dict "root" .root "path" (printf "%sversion" .at) "reason" "the image needs a version" "instead" (printf "set it to %s" .version)) -}}
+{{- end -}}
+{{- $repository := include "outrigger.noScheme" (dict "root" .root "value" .values.repository "path" (printf "%s%srepository" (include "outrigger.path" .root) .at)) -}}
+{{- if not $repository -}}
+{{- $path := printf "%srepository" .at -}}
+{{- include "outrigger.problem" (dict "root" .root "path" $path "reason" "the image needs a repository, which has no default here"
+  "set" (dict $path .repository)) -}}
+{{- end -}}
+{{- printf "%s/%s%s%s" (default "missing" $repository) (default .name .values.image) (hasPrefix "sha256:" $version | ternary "@" ":") (default "missing" $version) -}}
 {{- end -}}
 
 {{- /* The image with the sources of an optional module, from the values at "at". "name" is its default name. Empty for none. */ -}}
 {{- define "driver-loader.sources" -}}
 {{- $values := index .root.Values .at -}}
 {{- if and $values.enabled (or $values.repository $values.image $values.version) -}}
-{{- $path := printf "%s%s." (include "outrigger.path" .root) .at -}}
+{{- $keys := list -}}
+{{- range list "repository" "image" "version" }}{{ $keys = append $keys (printf "%s.%s" $.at .) }}{{ end -}}
 {{- if not (include "driver-loader.image" .root) -}}
-{{- fail (printf "%simage: its build needs a compiler, which is in the driver's image; set repository, image and version of the driver, or remove %simage" $path $path) -}}
+{{- include "outrigger.problem" (dict "root" .root "path" (printf "%s.image" .at) "reason" "its build needs a compiler, which is in the driver's image"
+  "instead" (printf "set repository, image and version of the driver, or remove repository, image and version of %s" .at) "remove" $keys) -}}
 {{- end -}}
-{{- $version := toString (required (printf "%sversion: the image needs it: the whole tag, or a digest" $path) $values.version) -}}
-{{- $repository := required (printf "%srepository: the image needs it, such as nvcr.io/nvidia/cloud-native" $path) (include "outrigger.noScheme" (dict "value" $values.repository "in" (printf "%srepository" $path))) -}}
-{{- printf "%s/%s%s%s" $repository (default .name $values.image) (hasPrefix "sha256:" $version | ternary "@" ":") $version -}}
+{{- include "driver-loader.imageOf" (dict "root" .root "values" $values "at" (printf "%s." .at) "name" .name "repository" "nvcr.io/nvidia/cloud-native"
+  "version" "the tag of the image, or a digest") -}}
 {{- end -}}
 {{- end -}}
 
@@ -59,31 +78,39 @@ driver is a part of it. */ -}}
 {{- define "driver-loader.check" -}}
 {{- $image := include "driver-loader.image" . -}}
 {{- if and $image .Values.payload -}}
-{{- fail "payload: the driver comes from the image already; remove payload, or repository, image and version" -}}
+{{- include "outrigger.problem" (dict "root" . "path" "payload" "reason" "the driver comes from the image already"
+  "instead" "remove payload, or repository, image and version" "remove" (list "payload")) -}}
 {{- end -}}
 {{- include "driver-loader.checkNodes" . -}}
 {{- if dig "enabled" false (default dict .Values.nvidiaDriverCRD) -}}
-{{- fail "nvidiaDriverCRD.enabled: this release has no objects of the kind NVIDIADriver; set it to false, and use pools of the chart outrigger where nodes need different drivers" -}}
+{{- include "outrigger.problem" (dict "root" . "path" "nvidiaDriverCRD.enabled" "reason" "this release has no objects of the kind NVIDIADriver"
+  "instead" "set it to false, and use pools of the chart outrigger where nodes need different drivers" "set" (dict "nvidiaDriverCRD.enabled" false)) -}}
 {{- end -}}
 {{- if dig "config" "" (default dict .Values.virtualTopology) -}}
-{{- fail "virtualTopology.config: this release does not start the topology daemon of vGPUs; remove it" -}}
+{{- include "outrigger.problem" (dict "root" . "path" "virtualTopology.config" "reason" "this release does not start the topology daemon of vGPUs"
+  "remove" (list "virtualTopology.config")) -}}
 {{- end -}}
 {{- if and .Values.rbac.create .Values.admissionPolicy.create (semverCompare "<1.30.0-0" .Capabilities.KubeVersion.Version) -}}
-{{- fail (printf "admissionPolicy.create: Kubernetes %s has no ValidatingAdmissionPolicy v1, which needs 1.30; set it to false, after reading \"Privileges and why\" in README.md" .Capabilities.KubeVersion.Version) -}}
+{{- include "outrigger.noPolicies" . -}}
 {{- end -}}
 {{- with .Values.repoConfig -}}
 {{- if and .configMapName (not .destinationDir) -}}
-{{- fail "repoConfig.destinationDir: set it to /etc/apt/sources.list.d, or to /etc/yum.repos.d for the family of Red Hat" -}}
+{{- include "outrigger.problem" (dict "root" $ "path" "repoConfig.destinationDir" "reason" "the repositories of repoConfig.configMapName need a folder"
+  "instead" "set it to /etc/apt/sources.list.d, or to /etc/yum.repos.d for the family of Red Hat" "set" (dict "repoConfig.destinationDir" "/etc/apt/sources.list.d")) -}}
 {{- end -}}
 {{- end -}}
 {{- $license := .Values.licensingConfig -}}
 {{- if and $license.configMapName $license.secretName -}}
-{{- fail "licensingConfig: configMapName and secretName are both set: both have gridd.conf; remove one of them" -}}
+{{- include "outrigger.problem" (dict "root" . "path" "licensingConfig" "reason" "configMapName and secretName are both set, and both have gridd.conf"
+  "instead" "remove one of them" "remove" (list "licensingConfig.configMapName")) -}}
 {{- end -}}
 {{- if not (hasPrefix "/run/nvidia/" (include "driver-loader.installDir" .)) -}}
-{{- fail (printf "hostPaths.driverInstallDir: %q must be a folder in /run/nvidia, which the agents share" (include "driver-loader.installDir" .)) -}}
+{{- $path := include "outrigger.settingPath" (dict "root" . "name" "hostPaths.driverInstallDir") -}}
+{{- include "outrigger.problem" (dict "root" . "full" true "path" $path "reason" (printf "%q is not a folder in /run/nvidia, which the agents share" (include "driver-loader.installDir" .))
+  "set" (dict $path "/run/nvidia/driver")) -}}
 {{- end -}}
 {{- if dig "rollingUpdate" "maxSurge" "" (include "driver-loader.updateStrategy" . | fromYaml) -}}
-{{- fail "updateStrategy.rollingUpdate.maxSurge: one agent of a node changes its driver at a time; use maxUnavailable" -}}
+{{- include "outrigger.problem" (dict "root" . "path" "updateStrategy.rollingUpdate.maxSurge" "reason" "one agent of a node changes its driver at a time"
+  "instead" "use maxUnavailable" "remove" (list "updateStrategy.rollingUpdate.maxSurge")) -}}
 {{- end -}}
 {{- end -}}

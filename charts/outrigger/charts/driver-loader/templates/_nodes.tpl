@@ -29,16 +29,22 @@ them. */ -}}
 {{- define "driver-loader.checkNodes" -}}
 {{- $version := toString (default "" .Values.version) -}}
 {{- if and .Values.usePrecompiled (not (include "driver-loader.isBare" $version)) -}}
-{{- fail (printf "usePrecompiled: the tag is version, the kernel and the distribution of each node, and version is %q; set version to the branch of the driver, such as 580, or remove usePrecompiled: modules in the image are used anyway" $version) -}}
+{{- include "outrigger.problem" (dict "root" . "path" "usePrecompiled" "reason" (printf "the tag is version, the kernel and the distribution of each node, and version is %q" $version)
+  "instead" "set version to the branch of the driver, such as 580, or remove usePrecompiled: modules in the image are used anyway" "remove" (list "usePrecompiled")) -}}
 {{- end -}}
 {{- if not (hasKey .Release "Nodes") -}}
 {{- range $path := include "driver-loader.byNode" . | fromYamlArray -}}
 {{- if eq $path "usePrecompiled" -}}
-{{- fail "usePrecompiled: only the controller of the orchestrator can add the kernel and the distribution of each node to the tag; use the chart outrigger with orchestrator.enabled, or set version to the whole tag, such as 580-6.8.0-60-generic-ubuntu22.04, and remove usePrecompiled" -}}
-{{- end -}}
+{{- include "outrigger.problem" (dict "root" $ "path" $path "reason" "only the controller of the orchestrator can add the kernel and the distribution of each node to the tag"
+  "instead" "use the chart outrigger with orchestrator.enabled, or set version to the whole tag, such as 580-6.8.0-60-generic-ubuntu22.04, and remove usePrecompiled") -}}
+{{- else -}}
 {{- $bare := $.Values -}}
 {{- range splitList "." $path }}{{ $bare = get $bare . }}{{ end -}}
-{{- fail (printf "%s: only the controller of the orchestrator can add the distribution of each node to the tag; use the chart outrigger with orchestrator.enabled, or set %s to the whole tag, such as %s-ubuntu22.04" $path $path (toString $bare)) -}}
+{{- $whole := printf "%s-ubuntu22.04" (toString $bare) -}}
+{{- include "outrigger.problem" (dict "root" $ "path" $path "reason" "only the controller of the orchestrator can add the distribution of each node to the tag"
+  "instead" (printf "use the chart outrigger with orchestrator.enabled, or set %s%s to the whole tag, such as %s" (include "outrigger.path" $) $path $whole)
+  "set" (dict $path $whole)) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

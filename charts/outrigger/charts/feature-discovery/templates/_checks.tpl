@@ -2,19 +2,22 @@
 {{- define "feature-discovery.check" -}}
 {{- with include "outrigger.setting" (dict "root" . "name" "gfd.sleepInterval") -}}
 {{- if not (regexMatch `^(infinite|([0-9]+(\.[0-9]+)?(ms|s|m|h))+)$` .) -}}
-{{- fail (printf "gfd.sleepInterval: %q must be a time, such as 60s, or infinite" .) -}}
+{{- $path := include "outrigger.settingPath" (dict "root" $ "name" "gfd.sleepInterval") -}}
+{{- include "outrigger.problem" (dict "root" $ "full" true "path" $path "reason" (printf "%q is not a time" .)
+  "instead" "write a time, such as 60s, or infinite" "remove" (list $path)) -}}
 {{- end -}}
 {{- end -}}
 {{- $account := include "outrigger.serviceAccountName" . -}}
 {{- if and .Values.presence.enabled (eq $account (include "feature-discovery.presenceServiceAccountName" .)) -}}
-{{- fail (printf "presence.serviceAccount.name: both parts would use %q, but the admission policies need one account per part; choose another name" $account) -}}
+{{- include "outrigger.problem" (dict "root" . "path" "presence.serviceAccount.name" "remove" (list "presence.serviceAccount.name")
+  "reason" (printf "both parts would use %q, but the admission policies need one account per part" $account) "instead" "choose another name") -}}
 {{- end -}}
 {{- if and (include "feature-discovery.policies" .) (semverCompare "<1.30.0-0" .Capabilities.KubeVersion.Version) -}}
-{{- fail (printf "admissionPolicy.create: Kubernetes %s has no ValidatingAdmissionPolicy v1, which needs 1.30; set it to false, after reading \"Privileges and why\" in README.md" .Capabilities.KubeVersion.Version) -}}
+{{- include "outrigger.noPolicies" . -}}
 {{- end -}}
 {{- $fixed := list
   (dict "key" "nvidiaDriverRoot" "by" "nvidiaDriverRoot" "is" (include "outrigger.driverRoot" .))
-  (dict "key" "gfd.oneshot" "is" false "fix" "but the kubelet restarts a pod of a DaemonSet that exits; remove it")
+  (dict "key" "gfd.oneshot" "is" false "why" "the kubelet restarts a pod of a DaemonSet that exits" "fix" "remove it")
   (dict "key" "gfd.machineTypeFile" "by" "GFD_MACHINE_TYPE_FILE in env" "is" (include "feature-discovery.machineTypeFile" .))
   (dict "key" "useNodeFeatureAPI" "by" "publish" "is" (eq .Values.publish "nodefeature")) -}}
 {{- with include "outrigger.devRoot" . -}}

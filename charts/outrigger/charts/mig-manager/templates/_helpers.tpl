@@ -17,18 +17,19 @@ GPU Operator, env may also enable the reboot. */ -}}
 {{- end -}}
 
 {{- /* Rejects a default that names neither a config of the values nor a config that the agent generates. The chart cannot
-read an existing ConfigMap. Argument: the value config. */ -}}
+read an existing ConfigMap. Argument: (dict "root" $ "configs" the configs of the values, if there are any). */ -}}
 {{- define "mig-manager.checkDefault" -}}
-{{- $generated := regexMatch `^all-(disabled|enabled|balanced|([0-9]+c\.)?[0-9]+g\.[0-9]+gb([.+-].+)?)$` (toString .default) -}}
-{{- if and .default (not $generated) -}}
+{{- $config := default dict .root.Values.config -}}
+{{- $generated := regexMatch `^all-(disabled|enabled|balanced|([0-9]+c\.)?[0-9]+g\.[0-9]+gb([.+-].+)?)$` (toString $config.default) -}}
+{{- if and $config.default (not $generated) -}}
+{{- $problem := dict "root" .root "path" "config.default" "set" (dict "config.default" "all-disabled") -}}
 {{- $others := "the agent generates all-disabled, all-enabled, all-balanced and all-PROFILE, such as all-1g.10gb" -}}
-{{- if not .name -}}
-{{- fail (printf "config.default: %q names no config: %s; set config.name to a ConfigMap that has it" .default $others) -}}
-{{- else if .create -}}
-{{- $configs := get (index .data "config.yaml" | fromYaml) "mig-configs" | default dict -}}
-{{- if not (hasKey $configs .default) -}}
-{{- fail (printf "config.default: %q is not in config.data, which has %s; %s" .default (keys $configs | sortAlpha | join ", ") $others) -}}
-{{- end -}}
+{{- if not $config.name -}}
+{{- include "outrigger.problem" (merge (dict "reason" (printf "%q names no config: %s" $config.default $others)
+  "instead" "write one of these names, or set config.name to a ConfigMap that has it") $problem) -}}
+{{- else if and $config.create (not (hasKey .configs $config.default)) -}}
+{{- include "outrigger.problem" (merge (dict "reason" (printf "%q is not in config.data, which has %s" $config.default (keys .configs | sortAlpha | join ", "))
+  "instead" (printf "write one of these names: %s too" $others)) $problem) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -36,26 +37,27 @@ read an existing ConfigMap. Argument: the value config. */ -}}
 {{- /* Rejects values that the agent cannot follow. */ -}}
 {{- define "mig-manager.check" -}}
 {{- include "mig-manager.driver" (dict "root" . "template" "outrigger.checkDevRoot") -}}
+{{- include "outrigger.checkCreate" . -}}
 {{- $config := default dict .Values.config -}}
-{{- if and $config.create (not (and $config.name $config.data)) -}}
-{{- fail "config.create: a ConfigMap needs config.name and config.data; set both, or set config.create to false" -}}
+{{- $configs := dict -}}
+{{- if and $config.create $config.data -}}
+{{- if not (hasKey $config.data "config.yaml") -}}
+{{- include "outrigger.problem" (dict "root" . "path" "config.data" "instead" "rename it"
+  "reason" (printf "the agent reads the key config.yaml, and there is only %s" (keys $config.data | sortAlpha | join ", "))) -}}
+{{- else -}}
+{{- $read := fromYaml (index $config.data "config.yaml") -}}
+{{- with $read.Error -}}
+{{- include "outrigger.problem" (dict "root" $ "path" "config.data" "reason" (printf "config.yaml: %s" .) "instead" "correct the YAML") -}}
 {{- end -}}
-{{- if and $config.data (not $config.create) -}}
-{{- fail "config.data: it has no effect without config.create; set config.create to true, or remove it" -}}
-{{- end -}}
-{{- if and $config.create (not (hasKey $config.data "config.yaml")) -}}
-{{- fail (printf "config.data: the agent reads the key config.yaml, and there is only %s; rename it" (keys $config.data | sortAlpha | join ", ")) -}}
-{{- end -}}
-{{- if $config.create -}}
-{{- with (fromYaml (index $config.data "config.yaml")).Error -}}
-{{- fail (printf "config.data: config.yaml: %s" .) -}}
+{{- $configs = get $read "mig-configs" | default dict -}}
 {{- end -}}
 {{- end -}}
-{{- include "mig-manager.checkDefault" $config -}}
+{{- include "mig-manager.checkDefault" (dict "root" . "configs" $configs) -}}
 {{- if and .Values.rbac.create .Values.admissionPolicy.create (semverCompare "<1.30.0-0" .Capabilities.KubeVersion.Version) -}}
-{{- fail (printf "admissionPolicy.create: Kubernetes %s has no ValidatingAdmissionPolicy v1, which needs 1.30; set it to false, after reading \"Privileges and why\" in README.md" .Capabilities.KubeVersion.Version) -}}
+{{- include "outrigger.noPolicies" . -}}
 {{- end -}}
 {{- if dig "rollingUpdate" "maxSurge" "" (include "outrigger.updateStrategy" . | fromYaml) -}}
-{{- fail "updateStrategy.rollingUpdate.maxSurge: one agent of a node changes its GPUs at a time; use maxUnavailable" -}}
+{{- include "outrigger.problem" (dict "root" . "path" "updateStrategy.rollingUpdate.maxSurge" "reason" "one agent of a node changes its GPUs at a time"
+  "instead" "use maxUnavailable" "remove" (list "updateStrategy.rollingUpdate.maxSurge")) -}}
 {{- end -}}
 {{- end -}}

@@ -4,6 +4,19 @@ chart sets the agents' namespace in global.namespace, and gives this chart anoth
 {{- include "outrigger.withDefaults" (dict "root" . "name" "orchestrator") -}}
 {{- $_ := set .Values "namespaceOverride" (default .Release.Namespace .Values.namespaceOverride) -}}
 {{- $_ := set .Values "nameOverride" (default "orchestrator" .Values.nameOverride) -}}
+{{- if not (include "outrigger.parentRenders" .) -}}
+{{- include "orchestrator.check" . -}}
+{{- include "outrigger.report" . -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Records the problems of the values. */ -}}
+{{- define "orchestrator.check" -}}
+{{- $_ := include "outrigger.image" (dict "root" . "name" "orchestrator") -}}
+{{- $_ := include "outrigger.service" . -}}
+{{- if .Values.networkPolicy.enabled -}}
+{{- $_ := include "outrigger.networkPolicy" (dict "root" . "name" "" "labels" "" "selector" "" "port" 0 "hostNetwork" .Values.hostNetwork) -}}
+{{- end -}}
 {{- end -}}
 
 {{- /* The pod of the program, up to its probes. Argument: (dict "root" $ "account" the name of its account, if

@@ -2,11 +2,13 @@
 {{- define "outrigger.service" -}}
 {{- $key := dig "serviceMonitor" "enabled" false .Values.metrics | ternary "serviceMonitor" "service" -}}
 {{- if (get .Values.metrics $key).enabled -}}
+{{- $off := dict "root" . "path" (printf "metrics.%s.enabled" $key) "set" (dict (printf "metrics.%s.enabled" $key) false) -}}
 {{- if not .Values.metrics.port -}}
-{{- fail (printf "metrics.%s.enabled: the Service has no port, because metrics.port is 0; set a port, or disable the %s" $key (title $key)) -}}
-{{- end -}}
-{{- if include "outrigger.localhost" . -}}
-{{- fail (printf "metrics.%s.enabled: nobody reaches the port of the Service, because of metrics.localhost; set metrics.localhost to false, or disable the %s" $key (title $key)) -}}
+{{- include "outrigger.problem" (merge (dict "reason" "the Service has no port, because metrics.port is 0"
+  "instead" (printf "set a port, or disable the %s" (title $key))) $off) -}}
+{{- else if include "outrigger.localhost" . -}}
+{{- include "outrigger.problem" (merge (dict "reason" "nobody reaches the port of the Service, because of metrics.localhost"
+  "instead" (printf "set metrics.localhost to false, or disable the %s" (title $key))) $off) -}}
 {{- end -}}
 apiVersion: v1
 kind: Service
@@ -50,7 +52,7 @@ automountServiceAccountToken: false
 {{- end -}}
 
 {{- define "outrigger.configMap" -}}
-{{- with (include "outrigger.ownConfig" (default dict .Values.config) | fromYaml).map -}}
+{{- with (include "outrigger.ownConfig" . | fromYaml).map -}}
 apiVersion: v1
 kind: ConfigMap
 metadata:
@@ -135,10 +137,12 @@ Kubernetes always allows. Argument: (dict "root" $ "name" … "labels" … "sele
 {{- define "outrigger.networkPolicy" -}}
 {{- $v := .root.Values -}}
 {{- if .hostNetwork -}}
-{{- fail "networkPolicy.enabled: a NetworkPolicy does not apply to pods on the host's network; disable one of the two" -}}
+{{- include "outrigger.problem" (dict "root" .root "path" "networkPolicy.enabled" "reason" "a NetworkPolicy does not apply to pods on the host's network"
+  "instead" "disable one of the two" "set" (dict "networkPolicy.enabled" false)) -}}
 {{- end -}}
 {{- if and $v.networkPolicy.from (include "outrigger.localhost" .root) -}}
-{{- fail "networkPolicy.from: nobody reaches the port, because of metrics.localhost; set metrics.localhost to false, or remove networkPolicy.from" -}}
+{{- include "outrigger.problem" (dict "root" .root "path" "networkPolicy.from" "reason" "nobody reaches the port, because of metrics.localhost"
+  "instead" "set metrics.localhost to false, or remove networkPolicy.from" "remove" (list "networkPolicy.from")) -}}
 {{- end -}}
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy

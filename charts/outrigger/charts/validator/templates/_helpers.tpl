@@ -1,7 +1,8 @@
 {{- /* Rejects values that the pods cannot follow. */ -}}
 {{- define "validator.check" -}}
 {{- if not (regexMatch `^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$` .Values.plugin.resource) -}}
-{{- fail (printf "plugin.resource: %q must be a name with a domain, such as nvidia.com/gpu" .Values.plugin.resource) -}}
+{{- include "outrigger.problem" (dict "root" . "path" "plugin.resource" "reason" (printf "%q is not a name with a domain" .Values.plugin.resource)
+  "set" (dict "plugin.resource" "nvidia.com/gpu") "instead" "write a name such as nvidia.com/gpu") -}}
 {{- end -}}
 {{- end -}}
 
