@@ -110,7 +110,7 @@ driver: {enabled: true, payload: /srv/driver.run, version: 580.95.05, licensingC
 migManager: {config: {default: half}}
 devicePlugin: {config: {map: {a: 'flags: ['}}}
 pools:
-- {name: a, nodeSelector: {a: b}, values: {devicePlugin: {typo: 1}, migManager: {config: {default: third}}}}
+- {name: a, nodeSelector: {a: b}, values: {nodeStatusExporter: {enabled: true}, devicePlugin: {typo: 1}, migManager: {config: {default: third}}}}
 - {name: b, nodeSelector: {a: c}, values: {driver: {licensingConfig: {configMapName: c}}, dcgmExporter: {service: {enabled: true}, metrics: {port: 0}}}}
 `
 
@@ -122,7 +122,7 @@ func TestCheckFindsTheProblemsOfAllPlacesAtOnce(t *testing.T) {
 	}
 	want := []string{
 		"dcgm.enabled", "devicePlugin.config.map.a", "driver.licensingConfig", "driver.payload", "driver.repository", "global.registry", "migManager.config.default",
-		"operator.metrics.service.enabled", "operator.version", "platform.openshift", "pools[0].values.devicePlugin.typo", "pools[0].values.migManager.config.default",
+		"operator.metrics.service.enabled", "operator.version", "platform.openshift", "pools[0].values.devicePlugin.typo", "pools[0].values.migManager.config.default", "pools[0].values.nodeStatusExporter.enabled",
 		"pools[1].values.dcgmExporter.service.enabled", "toolkit.metrics.port", "toolkit.updateStrategy.rollingUpdate.maxSurge", "typo",
 	}
 	if got := paths(problems); !slices.Equal(got, want) {

@@ -157,8 +157,9 @@ func TestStagesNamesEveryMistakeInTheValues(t *testing.T) {
 			"driver.nvidiaDriverCRD.enabled: this release has no objects of the kind NVIDIADriver; set it to false, and use pools of the chart outrigger where nodes need different drivers",
 		},
 		"a value that has to be off": {
-			"{hostPaths: {rootFS: /host}, driver: {secretEnv: keys}}",
-			"driver.secretEnv: value must be one of '', null; correct it, or remove it\nhostPaths.rootFS: value must be one of '/', '', null; correct it, or remove it",
+			"{hostPaths: {rootFS: /host}, driver: {enabled: true, secretEnv: keys}}",
+			"driver.secretEnv: the pods take no variables from a whole Secret; remove it, and name the variables in env\n" +
+				"hostPaths.rootFS: \"/host\" is not the root folder of the host; set hostPaths.rootFS to /",
 		},
 		"a value that may be null": {"{mig: {strategy: some}}", "mig.strategy: value must be one of 'none', 'single', 'mixed', null; correct it, or remove it"},
 	} {

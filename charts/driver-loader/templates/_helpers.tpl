@@ -86,6 +86,10 @@ driver is a part of it. */ -}}
 {{- include "outrigger.problem" (dict "root" . "path" "nvidiaDriverCRD.enabled" "reason" "this release has no objects of the kind NVIDIADriver"
   "instead" "set it to false, and use pools of the chart outrigger where nodes need different drivers" "set" (dict "nvidiaDriverCRD.enabled" false)) -}}
 {{- end -}}
+{{- if .Values.secretEnv -}}
+{{- include "outrigger.problem" (dict "root" . "path" "secretEnv" "reason" "the pods take no variables from a whole Secret"
+  "instead" "remove it, and name the variables in env" "remove" (list "secretEnv")) -}}
+{{- end -}}
 {{- if dig "config" "" (default dict .Values.virtualTopology) -}}
 {{- include "outrigger.problem" (dict "root" . "path" "virtualTopology.config" "reason" "this release does not start the topology daemon of vGPUs"
   "remove" (list "virtualTopology.config")) -}}

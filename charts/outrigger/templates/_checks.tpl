@@ -6,6 +6,7 @@ its name, or, with the orchestrator, the result of outrigger.collected. */ -}}
 {{- if not (hasKey .Release "rendered") -}}
 {{- if not (hasKey .Release "problems") }}{{ $_ := set .Release "problems" dict }}{{ end -}}
 {{- $rendered := dict -}}
+{{- include "outrigger.check" . -}}
 {{- if .Values.orchestrator.enabled -}}
 {{- $_ := set $rendered "collected" (include "outrigger.collected" .) -}}
 {{- with .Subcharts.operator -}}
@@ -18,25 +19,31 @@ its name, or, with the orchestrator, the result of outrigger.collected. */ -}}
 {{- $_ := set $rendered .name (include "outrigger.agentObjects" (dict "root" $ "name" .name "key" .key)) -}}
 {{- end -}}
 {{- end -}}
-{{- include "outrigger.check" . -}}
 {{- include "outrigger.report" . -}}
 {{- $_ := set .Release "rendered" $rendered -}}
 {{- end -}}
 {{- end -}}
 
-{{- /* Rejects components that NVIDIA's chart installs and this chart does not. A chart that is
-present takes precedence. */ -}}
+{{- /* Rejects values of this chart that cannot work, such as components that NVIDIA's chart installs and this chart does not. A chart
+that is present takes precedence. A pool has its path in .At. */ -}}
 {{- define "outrigger.check" -}}
+{{- $at := default "" .At -}}
 {{- range include "outrigger.unsupported" . | fromYamlArray -}}
-{{- $at := $.Values -}}
-{{- range splitList "." (first .) }}{{ $at = get (kindIs "map" $at | ternary $at dict) . }}{{ end -}}
-{{- if and $at (ne (toString $at) "false") (not (hasKey $.Subcharts (splitList "." (first .) | first))) -}}
-{{- include "outrigger.problem" (dict "root" $ "full" true "path" (first .) "reason" (index . 1) "instead" (last .) "set" (dict (first .) false)) -}}
+{{- $value := $.Values -}}
+{{- range splitList "." (first .) }}{{ $value = get (kindIs "map" $value | ternary $value dict) . }}{{ end -}}
+{{- if and $value (ne (toString $value) "false") (not (hasKey $.Subcharts (splitList "." (first .) | first))) -}}
+{{- $path := printf "%s%s" $at (first .) -}}
+{{- include "outrigger.problem" (dict "root" $ "full" true "path" $path "reason" (index . 1) "instead" (last .) "set" (dict $path false)) -}}
 {{- end -}}
+{{- end -}}
+{{- $rootFS := dig "rootFS" "" (default dict .Values.hostPaths) | default "/" -}}
+{{- if ne "/" $rootFS -}}
+{{- $path := printf "%shostPaths.rootFS" $at -}}
+{{- include "outrigger.problem" (dict "root" . "full" true "path" $path "reason" (printf "%q is not the root folder of the host" $rootFS) "set" (dict $path "/")) -}}
 {{- end -}}
 {{- range $key := list "gds" "gdrcopy" -}}
 {{- if and (dig "enabled" false (get $.Values $key | default dict)) (not (include "outrigger.enabled" (dict "root" $ "key" "driver"))) -}}
-{{- $path := printf "%s.enabled" $key -}}
+{{- $path := printf "%s%s.enabled" $at $key -}}
 {{- include "outrigger.problem" (dict "root" $ "full" true "path" $path "reason" "only the driver loader loads this module"
   "instead" "set driver.enabled to true, or this key to false" "set" (dict $path false)) -}}
 {{- end -}}

@@ -41,6 +41,10 @@ disables an agent, it needs them to clean up its nodes. */ -}}
 {{- end -}}
 {{- $poolRoot := dict "Values" $values "Chart" $root.Chart "Release" $release "Capabilities" $root.Capabilities "Subcharts" $subcharts
   "At" (printf "pools[%d].values." $i) -}}
+{{- if not (hasKey $into.seen (printf "pool %d" $i)) -}}
+{{- $_ := set $into.seen (printf "pool %d" $i) true -}}
+{{- include "outrigger.check" $poolRoot -}}
+{{- end -}}
 {{- include "outrigger.collect" (dict "root" $poolRoot "agent" $agent "into" $into) -}}
 {{- end -}}
 {{- end -}}
