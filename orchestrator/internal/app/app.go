@@ -22,6 +22,7 @@ func App() agent.App {
 		Name:  name,
 		Usage: "applies the charts of all agents to a cluster in order, validates each stage, and reports",
 		Examples: []cmdline.Example{
+			{Purpose: "Print all errors of a values file; this needs no cluster", Line: "orchestrator check -f values.yaml"},
 			{Purpose: "Print all objects; this needs no cluster", Line: "orchestrator render -f values.yaml"},
 			{Purpose: "Print the changes as a diff, and change nothing", Line: "orchestrator apply -f values.yaml --dry-run"},
 			{Purpose: "Apply stage by stage, and validate each stage", Line: "orchestrator apply -f values.yaml --wait"},

@@ -20,7 +20,7 @@ import (
 	"outrigger.dev/pkg/cmdline"
 )
 
-// renderVersion is the version of Kubernetes that the command render uses by default.
+// renderVersion is the version of Kubernetes that the commands without a cluster use by default.
 const renderVersion = "v1.36.0"
 
 // applyTimeout is the default time limit for all stages together.
@@ -40,9 +40,10 @@ func (s *settings) commands() []*cli.Command {
 		Name: "run", Usage: "keep the cluster in the state of its ClusterPolicy; this is the default",
 	}, {
 		Name: "render", Usage: "print the objects that the values describe; needs no cluster", Action: s.renderCommand,
-		Flags: []cli.Flag{&cli.StringFlag{
-			Name: "kube-version", EnvVars: []string{"KUBE_VERSION"}, Value: renderVersion, Destination: &s.kubernetes, Usage: "`VERSION` of Kubernetes to render for",
-		}},
+		Flags: s.kubeVersion("`VERSION` of Kubernetes to render for"),
+	}, {
+		Name: "check", Usage: "print all errors of the values, and the values without effect; needs no cluster", Action: s.checkCommand,
+		Flags: s.kubeVersion("`VERSION` of Kubernetes to check for"),
 	}, {
 		Name: "apply", Usage: "apply the objects that the values describe to the cluster, and record them in the ConfigMap " + once.Name, Action: s.inCluster(s.applyCommand),
 		Flags: []cli.Flag{
@@ -67,6 +68,11 @@ func (s *settings) commands() []*cli.Command {
 		Name: "delete-crd", Usage: "delete the CustomResourceDefinition of ClusterPolicy, unless the cluster has a ClusterPolicy", Action: s.inCluster(s.deleteDefinition),
 		Flags: []cli.Flag{s.timeoutFlag(definitionTimeout, "`TIME` after which the command fails")},
 	}}
+}
+
+// kubeVersion returns the flag of the commands that need no cluster.
+func (s *settings) kubeVersion(usage string) []cli.Flag {
+	return []cli.Flag{&cli.StringFlag{Name: "kube-version", EnvVars: []string{"KUBE_VERSION"}, Value: renderVersion, Destination: &s.kubernetes, Usage: usage}}
 }
 
 func (s *settings) timeoutFlag(value time.Duration, usage string) cli.Flag {

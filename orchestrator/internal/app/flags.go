@@ -67,16 +67,25 @@ func (s *settings) openStore() (once.Store, error) {
 
 // stages renders the values for a version of Kubernetes.
 func (s *settings) stages(kubernetes string) ([]model.Stage, error) {
+	release, err := s.read(kubernetes)
+	if err != nil {
+		return nil, err
+	}
+	return render.Stages(render.Config{Release: release})
+}
+
+// read returns the release that the flags describe, with the values of all files.
+func (s *settings) read(kubernetes string) (charts.Release, error) {
 	release, values := s.release, map[string]any{}
 	for _, file := range s.values {
 		more, err := readValues(file)
 		if err != nil {
-			return nil, err
+			return charts.Release{}, err
 		}
 		values = loader.MergeMaps(values, more)
 	}
 	release.Kubernetes, release.Values = kubernetes, values
-	return render.Stages(render.Config{Release: release})
+	return release, nil
 }
 
 // maxValues is the maximum size of a values file: a Helm release has at most 1 MiB.

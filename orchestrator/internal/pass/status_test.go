@@ -101,7 +101,7 @@ func scenarios() map[string]func(*world) {
 			w.daemonSet("device-plugin").Desired = 3
 		},
 		"values are refused": func(w *world) {
-			w.state.Policy.Refused = "values: devicePlugn: unknown key, did you mean devicePlugin?"
+			w.state.Policy.Refused = "values: devicePlugn: unknown key; write devicePlugin, or remove it"
 		},
 		"an object belongs to Helm": func(w *world) {
 			w.foreign("device-plugin", "Helm release default/device-plugin")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"helm.sh/helm/v4/pkg/chart/common/util"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -36,7 +37,7 @@ func allStages(cfg Config) ([]model.Stage, error) {
 	cfg.Nodes = pools.NodesOf("", cfg.Kinds)
 	base, err := renderStages(cfg)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, alsoInPools(cfg, err))
 	}
 	list, err := pools.Parse(cfg.Values)
 	if err == nil {
@@ -60,7 +61,10 @@ func allStages(cfg Config) ([]model.Stage, error) {
 	var errs []error
 	for i, p := range list {
 		stages, err := poolStages(cfg, placed, shared, list[:i], p)
-		if err != nil {
+		var problems charts.Problems
+		if errors.As(err, &problems) {
+			errs = append(errs, problems.InPool(i, nil))
+		} else if err != nil {
 			errs = append(errs, fmt.Errorf("%s, pool %s: %w", pools.Key, p.Name, err))
 		}
 		for _, st := range stages {
@@ -74,6 +78,31 @@ func allStages(cfg Config) ([]model.Stage, error) {
 		return nil, err
 	}
 	return interleave(base, all), nil
+}
+
+// alsoInPools returns the problems of pools if the values of all nodes have problems already.
+func alsoInPools(cfg Config, err error) error {
+	var known charts.Problems
+	if !errors.As(err, &known) || slices.ContainsFunc(known, func(p charts.Problem) bool { return strings.HasPrefix(p.Path, pools.Key) }) {
+		return nil
+	}
+	list, err := pools.Parse(cfg.Values)
+	if err != nil {
+		return err
+	}
+	errs := []error{pools.Refuse(list)}
+	for i, p := range list {
+		of := cfg
+		of.Values, of.Nodes = util.CoalesceTables(runtime.DeepCopyJSON(p.Values), runtime.DeepCopyJSON(cfg.Values)), pools.NodesOf(p.Name, cfg.Kinds)
+		_, err := renderStages(of)
+		var problems charts.Problems
+		if errors.As(err, &problems) {
+			if problems = problems.InPool(i, known); len(problems) > 0 {
+				errs = append(errs, problems)
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // placedCharts has the default affinities of the charts that every pool has, by the charts' keys. It is nil for a chart
