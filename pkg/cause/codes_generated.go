@@ -270,8 +270,56 @@ const (
 	MIGConfigRebooting Code = "MIGConfigRebooting"
 	// MIGConfigFailed: A MIG config is not in effect on some GPUs. The message names them and the reason.
 	MIGConfigFailed Code = "MIGConfigFailed"
+	// ResourceUnknown: No node of the cluster has the resource that a pod requests.
+	ResourceUnknown Code = "ResourceUnknown"
+	// ResourceShared: The nodes share their GPUs under another name than a pod requests.
+	ResourceShared Code = "ResourceShared"
+	// MIGProfileMissing: No GPU of the cluster has the MIG devices that a pod requests.
+	MIGProfileMissing Code = "MIGProfileMissing"
+	// RequestTooLarge: No node has as many devices as a pod requests.
+	RequestTooLarge Code = "RequestTooLarge"
+	// SharedRequestTooLarge: A container requests several replicas of a shared GPU, and the config of the device plugin permits one.
+	SharedRequestTooLarge Code = "SharedRequestTooLarge"
+	// NodesNotSelected: No node with the resource matches the node selector and the node affinity of a pod.
+	NodesNotSelected Code = "NodesNotSelected"
+	// TaintNotTolerated: Each node that a pod could use has a taint that the pod does not tolerate.
+	TaintNotTolerated Code = "TaintNotTolerated"
+	// NodeCordoned: A node is cordoned, so no new pod starts on it.
+	NodeCordoned Code = "NodeCordoned"
+	// NodesNotUsable: The GPUs of the nodes that a pod could use are not ready.
+	NodesNotUsable Code = "NodesNotUsable"
+	// GPUsExhausted: Other pods hold the devices that a pod requests.
+	GPUsExhausted Code = "GPUsExhausted"
+	// SchedulingGated: A scheduling gate holds a pod back.
+	SchedulingGated Code = "SchedulingGated"
+	// QuotaExceeded: A ResourceQuota forbids a pod.
+	QuotaExceeded Code = "QuotaExceeded"
+	// RuntimeClassMissing: The RuntimeClass of a pod does not exist.
+	RuntimeClassMissing Code = "RuntimeClassMissing"
+	// RuntimeClassWrong: The RuntimeClass of a pod does not select the runtime that adds GPUs to containers.
+	RuntimeClassWrong Code = "RuntimeClassWrong"
+	// NoGPURequested: No container of a pod requests a GPU.
+	NoGPURequested Code = "NoGPURequested"
+	// GPUsHidden: The variable NVIDIA_VISIBLE_DEVICES of a container hides the GPUs.
+	GPUsHidden Code = "GPUsHidden"
+	// NodeOptedOut: A label keeps an agent from the node.
+	NodeOptedOut Code = "NodeOptedOut"
+	// NodePaused: A label pauses agents on the node, for a driver upgrade or a MIG change.
+	NodePaused Code = "NodePaused"
+	// AgentMissing: The node has no pod of an agent that GPU pods need.
+	AgentMissing Code = "AgentMissing"
 	// LeftBehind: The policy is deleted, but fields or pods remain on nodes that could not be reached.
 	LeftBehind Code = "LeftBehind"
+	// ValuesRefused: A value of a ClusterPolicy is rejected, so nothing is applied.
+	ValuesRefused Code = "ValuesRefused"
+	// OtherOperator: NVIDIA's GPU Operator has objects in the cluster, and would configure the same nodes.
+	OtherOperator Code = "OtherOperator"
+	// ReconcileFailed: The API server rejects an object of a stage, or another program manages the object.
+	ReconcileFailed Code = "ReconcileFailed"
+	// ValidationFailed: A validation of a stage has failed.
+	ValidationFailed Code = "ValidationFailed"
+	// NFDLabelsMissing: No node has a label of a GPU, and nothing looks for GPUs.
+	NFDLabelsMissing Code = "NFDLabelsMissing"
 )
 
 // Row returns the row of a code. A code that the table does not have waits for something.
@@ -543,8 +591,56 @@ func (c Code) Row() Row {
 		return Row{c, "mig", Waits, "The agent reboots the node, so that a MIG config takes effect.", "nothing: the agent reboots the node"}
 	case MIGConfigFailed:
 		return Row{c, "mig", Fails, "A MIG config is not in effect on some GPUs. The message names them and the reason.", "do what the message says; the agent tries again"}
+	case ResourceUnknown:
+		return Row{c, "request", Fails, "No node of the cluster has the resource that a pod requests.", "request a resource that the text lists"}
+	case ResourceShared:
+		return Row{c, "request", Fails, "The nodes share their GPUs under another name than a pod requests.", "request the shared resource that the text names, or turn off renameByDefault in the config of the device plugin"}
+	case MIGProfileMissing:
+		return Row{c, "request", Fails, "No GPU of the cluster has the MIG devices that a pod requests.", "request a MIG profile that the text lists, or select a config with these devices: the label nvidia.com/mig.config of a node"}
+	case RequestTooLarge:
+		return Row{c, "request", Fails, "No node has as many devices as a pod requests.", "request fewer devices in each pod, or add a larger node"}
+	case SharedRequestTooLarge:
+		return Row{c, "request", Fails, "A container requests several replicas of a shared GPU, and the config of the device plugin permits one.", "request one replica, or set failRequestsGreaterThanOne to false in the config of the device plugin"}
+	case NodesNotSelected:
+		return Row{c, "request", Fails, "No node with the resource matches the node selector and the node affinity of a pod.", "correct nodeSelector or affinity of the pod, or the labels of a node"}
+	case TaintNotTolerated:
+		return Row{c, "request", Fails, "Each node that a pod could use has a taint that the pod does not tolerate.", "add the toleration that the text names to the pod, or remove the taint"}
+	case NodeCordoned:
+		return Row{c, "request", Waits, "A node is cordoned, so no new pod starts on it.", "kubectl uncordon NODE, unless an upgrade, a MIG change or a person still needs the cordon"}
+	case NodesNotUsable:
+		return Row{c, "request", Waits, "The GPUs of the nodes that a pod could use are not ready.", "repair the nodes: kubectl outrigger doctor NODE has the cause"}
+	case GPUsExhausted:
+		return Row{c, "request", Waits, "Other pods hold the devices that a pod requests.", "wait until one of the pods that the text names ends, delete it, or add a node"}
+	case SchedulingGated:
+		return Row{c, "request", Waits, "A scheduling gate holds a pod back.", "see the controller that the gate names, such as the queue of a batch system"}
+	case QuotaExceeded:
+		return Row{c, "request", Fails, "A ResourceQuota forbids a pod.", "raise the quota, or delete pods that use it up"}
+	case RuntimeClassMissing:
+		return Row{c, "request", Fails, "The RuntimeClass of a pod does not exist.", "correct runtimeClassName of the pod, or enable the container toolkit, whose chart has the RuntimeClass nvidia"}
+	case RuntimeClassWrong:
+		return Row{c, "request", Fails, "The RuntimeClass of a pod does not select the runtime that adds GPUs to containers.", "set runtimeClassName of the pod to nvidia, or remove it if the nodes use CDI or have that runtime as default"}
+	case NoGPURequested:
+		return Row{c, "request", Fails, "No container of a pod requests a GPU.", "request a resource that the text lists in resources.limits of the container"}
+	case GPUsHidden:
+		return Row{c, "request", Fails, "The variable NVIDIA_VISIBLE_DEVICES of a container hides the GPUs.", "remove the variable from the pod: the device plugin sets it"}
+	case NodeOptedOut:
+		return Row{c, "request", Fails, "A label keeps an agent from the node.", "remove the label that the text names, if GPU pods should run on the node"}
+	case NodePaused:
+		return Row{c, "request", Waits, "A label pauses agents on the node, for a driver upgrade or a MIG change.", "nothing, unless no upgrade or MIG change is in progress: then set the label that the text names to true"}
+	case AgentMissing:
+		return Row{c, "request", Fails, "The node has no pod of an agent that GPU pods need.", "correct nodeSelector, tolerations and affinity of the agent in the values, or the labels and taints of the node"}
 	case LeftBehind:
 		return Row{c, "policy", Fails, "The policy is deleted, but fields or pods remain on nodes that could not be reached.", "orchestrator delete --verify lists them"}
+	case ValuesRefused:
+		return Row{c, "policy", Fails, "A value of a ClusterPolicy is rejected, so nothing is applied.", "correct the value that the message names"}
+	case OtherOperator:
+		return Row{c, "policy", Fails, "NVIDIA's GPU Operator has objects in the cluster, and would configure the same nodes.", "see docs/from-nvidia-gpu-operator.md"}
+	case ReconcileFailed:
+		return Row{c, "policy", Fails, "The API server rejects an object of a stage, or another program manages the object.", "do what the message says: it names the object and the program"}
+	case ValidationFailed:
+		return Row{c, "policy", Fails, "A validation of a stage has failed.", "do what the message says: it names the node and the reason"}
+	case NFDLabelsMissing:
+		return Row{c, "policy", Fails, "No node has a label of a GPU, and nothing looks for GPUs.", "enable feature discovery with presence, or install Node Feature Discovery"}
 	}
 	return Row{Code: c, Severity: Waits}
 }

@@ -75,7 +75,8 @@ func sections() map[string][2]string {
 		"pod":     {"Pods of agents", "Causes in `.status.problems` of the ClusterPolicy."},
 		"device":  {"Devices", "The label `reason` of the device plugin's metrics, and reasons of its Events of a Node. The Event and the log have the sentence. `ConfigRefused` is also an Event of feature discovery."},
 		"mig":     {"MIG", "Reasons of Events of a Node. The annotation `outrigger.dev/mig-config-cause` has the message."},
-		"policy":  {"Removal of a ClusterPolicy", "Reasons of Events of the ClusterPolicy."},
+		"request": {"Requests for GPUs", "Causes that `kubectl outrigger doctor` finds for pods and nodes."},
+		"policy":  {"ClusterPolicies", "`LeftBehind` is the reason of an Event. The others are types or reasons of conditions of the ClusterPolicy."},
 	}
 }
 

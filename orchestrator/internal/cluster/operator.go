@@ -7,17 +7,28 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // otherKinds are the kinds of NVIDIA's GPU Operator whose objects say how nodes are configured.
-var otherKinds = []struct{ version, resource, kind string }{ //nolint:gochecknoglobals // it is constant
-	{"v1", "clusterpolicies", "ClusterPolicy"}, {"v1alpha1", "nvidiadrivers", "NVIDIADriver"}, {"v1alpha1", "gpuclusters", "GPUCluster"},
+var otherKinds = []struct{ version, resource string }{ //nolint:gochecknoglobals // it is constant
+	{"v1", "clusterpolicies"}, {"v1alpha1", "nvidiadrivers"}, {"v1alpha1", "gpuclusters"},
 }
 
 // OtherOperator returns the objects of NVIDIA's GPU Operator in the cluster, as "KIND NAME", a few of each kind.
 func (c *Client) OtherOperator(ctx context.Context) ([]string, error) {
+	objects, err := c.OtherObjects(ctx)
 	var found []string
+	for _, o := range objects {
+		found = append(found, o.GetKind()+" "+o.GetName())
+	}
+	return found, err
+}
+
+// OtherObjects returns objects of NVIDIA's GPU Operator in the cluster, a few of each kind.
+func (c *Client) OtherObjects(ctx context.Context) ([]unstructured.Unstructured, error) {
+	var found []unstructured.Unstructured
 	for _, k := range otherKinds {
 		gvr := schema.GroupVersionResource{Group: "nvidia.com", Version: k.version, Resource: k.resource}
 		list, err := c.Dynamic.Resource(gvr).List(ctx, metav1.ListOptions{Limit: maxOthers})
@@ -27,9 +38,7 @@ func (c *Client) OtherOperator(ctx context.Context) ([]string, error) {
 		if err != nil {
 			return found, fmt.Errorf("list %s: %w", gvr.GroupResource(), err)
 		}
-		for _, o := range list.Items {
-			found = append(found, k.kind+" "+o.GetName())
-		}
+		found = append(found, list.Items...)
 	}
 	return found, nil
 }

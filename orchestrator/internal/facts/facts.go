@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Facts are what is known about a cluster at one moment. Objects have the form of the API server, without managed
-// fields, images of nodes, and values of environment variables.
+// Facts are the known state of a cluster at one moment. Objects have the form of the API server, without managed
+// fields, images of nodes, and values of environment variables except for NVIDIA_VISIBLE_DEVICES.
 type Facts struct {
 	// Taken is the time of the first request.
 	Taken time.Time

@@ -1,0 +1,61 @@
+package read
+
+import (
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// trimMeta removes what no diagnosis needs. Annotations of other programs can have secrets, such as the last
+// applied configuration of kubectl.
+func trimMeta(m *metav1.ObjectMeta) {
+	m.ManagedFields = nil
+	for key := range m.Annotations {
+		domain, _, _ := strings.Cut(key, "/")
+		if domain != "nvidia.com" && domain != "outrigger.dev" {
+			delete(m.Annotations, key)
+		}
+	}
+}
+
+func trimNode(n *corev1.Node) *corev1.Node {
+	trimMeta(&n.ObjectMeta)
+	n.Status.Images, n.Status.VolumesInUse, n.Status.VolumesAttached, n.Status.Config = nil, nil, nil, nil
+	return n
+}
+
+func trimDaemonSet(d *appsv1.DaemonSet) *appsv1.DaemonSet {
+	trimMeta(&d.ObjectMeta)
+	trimMeta(&d.Spec.Template.ObjectMeta)
+	trimSpec(&d.Spec.Template.Spec)
+	return d
+}
+
+func trimPod(p *corev1.Pod) *corev1.Pod {
+	trimMeta(&p.ObjectMeta)
+	trimSpec(&p.Spec)
+	return p
+}
+
+// visibleDevices is the only variable whose value is read.
+const visibleDevices = "NVIDIA_VISIBLE_DEVICES"
+
+// trimSpec removes the values of environment variables and the parts that can have secrets.
+func trimSpec(s *corev1.PodSpec) {
+	s.Volumes, s.EphemeralContainers, s.ImagePullSecrets = nil, nil, nil
+	for _, containers := range [][]corev1.Container{s.InitContainers, s.Containers} {
+		for i := range containers {
+			c := &containers[i]
+			c.VolumeMounts, c.Lifecycle, c.Args, c.EnvFrom = nil, nil, nil, nil
+			var env []corev1.EnvVar
+			for _, v := range c.Env {
+				if v.Name == visibleDevices {
+					env = append(env, v)
+				}
+			}
+			c.Env = env
+		}
+	}
+}
