@@ -3,6 +3,7 @@
 package archive
 
 import (
+	"strings"
 	"time"
 
 	"outrigger.dev/orchestrator/internal/facts"
@@ -38,7 +39,7 @@ type Index struct {
 	Server  string    `json:"server"`
 	// Releases are the Helm releases with agents.
 	Releases []Release `json:"releases,omitempty"`
-	// Removed says what was removed, and how often.
+	// Removed lists the kinds of secrets that were removed, with their numbers.
 	Removed []Removed      `json:"removed,omitempty"`
 	Unseen  []facts.Unseen `json:"unseen,omitempty"`
 	// Files lists the other files with their sizes.
@@ -52,7 +53,7 @@ type Release struct {
 	Chart     string `json:"chart,omitempty"`
 }
 
-// Removed says what was removed from a file.
+// Removed is a kind of secrets that was removed from a file.
 type Removed struct {
 	File  string `json:"file"`
 	What  string `json:"what"`
@@ -72,3 +73,6 @@ type Log struct {
 	Previous bool
 	Text     string
 }
+
+// IsLog reports whether a file of an archive is a log.
+func IsLog(name string) bool { return strings.HasPrefix(name, logsFolder+"/") }

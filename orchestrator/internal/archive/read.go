@@ -65,7 +65,7 @@ func (l *loaded) own(dir string) (facts.Facts, error) {
 	return f, nil
 }
 
-// reader reads the lists of one folder. What it cannot read is unseen.
+// reader reads the lists of one folder. It adds a list that it cannot read to unseen.
 type reader struct {
 	*loaded
 

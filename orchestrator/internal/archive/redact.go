@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// mark takes the place of what is removed.
+// mark takes the place of a secret.
 const mark = "REMOVED"
 
 // visibleDevices is the only environment variable whose value stays. It says which GPUs a container sees.
 const visibleDevices = "NVIDIA_VISIBLE_DEVICES"
 
-// What is removed, as the index lists it.
+// The kinds of secrets that are removed, for the index.
 const (
 	removedEnv        = "values of environment variables"
 	removedAnnotation = "annotation kubectl.kubernetes.io/last-applied-configuration"
@@ -111,7 +111,7 @@ func (r removals) assigned(pattern *regexp.Regexp, s string) string {
 	})
 }
 
-// removals counts what was removed.
+// removals counts the secrets that were removed, by their kind.
 type removals map[string]int
 
 func (r removals) add(what string) { r[what]++ }

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// perFile is the space that a file needs besides its content: its entry in a tar file, and its line in the index.
+	// perFile is the space that a file needs in addition to its content: its entry in a tar file, and its line in the index.
 	perFile = 1536
 	// forIndex is the space for the rest of the index: maxUnseen entries with texts of maxText bytes.
 	forIndex  = 1_000_000
@@ -74,7 +74,7 @@ type part struct {
 // Facts writes the facts. If a kind has too many objects, the archive has the most important ones, and lists the others as
 // unseen.
 func (w *Writer) Facts(f facts.Facts) error {
-	w.index.Server = f.Server
+	w.index.Server, w.index.Taken = f.Server, f.Taken
 	for _, u := range f.Unseen {
 		w.Unseen(u.What, u.Why)
 	}
@@ -227,5 +227,5 @@ func (w *Writer) Commit() (Index, int64, error) {
 	return w.index, w.sink.size(), nil
 }
 
-// Abort removes what was written.
+// Abort removes the incomplete archive.
 func (w *Writer) Abort() { w.sink.abort() }

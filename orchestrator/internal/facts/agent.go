@@ -15,6 +15,7 @@ const (
 	DRAPlugin        = "dra-plugin"
 	MIGManager       = "mig-manager"
 	FeatureDiscovery = "feature-discovery"
+	Exporter         = "dcgm-exporter"
 )
 
 // Agent returns the name of the agent that an object or a pod with labels belongs to, or "". It knows the
@@ -27,7 +28,7 @@ func Agent(labels map[string]string) string {
 	for _, agent := range [][2]string{
 		{"nvidia-driver-daemonset", DriverLoader}, {"nvidia-vgpu-manager", DriverLoader}, {"nvidia-container-toolkit", ContainerToolkit},
 		{"nvidia-device-plugin", DevicePlugin}, {"nvidia-mig-manager", MIGManager}, {"gpu-feature-discovery", FeatureDiscovery},
-		{"nvidia-dcgm-exporter", "dcgm-exporter"}, {"nvidia-operator-validator", "validator"},
+		{"nvidia-dcgm-exporter", Exporter}, {"nvidia-operator-validator", "validator"},
 	} {
 		if strings.HasPrefix(app, agent[0]) {
 			return agent[1]

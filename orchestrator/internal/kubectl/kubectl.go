@@ -3,6 +3,7 @@ package kubectl
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os/signal"
 	"syscall"
@@ -12,13 +13,15 @@ import (
 	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/cmdline/category"
+	"outrigger.dev/pkg/text"
 )
 
 // name is the name of the plugin in its messages. kubectl runs the program kubectl-outrigger for "kubectl outrigger".
 const name = "kubectl-outrigger"
 
-// Exit codes beside 0, 1 (an error) and 2 (wrong usage).
+// Exit codes beside 0 and 1, an error.
 const (
+	exitUsage = 2
 	// exitWaits: something starts or waits.
 	exitWaits = 3
 	// exitFailed: something has failed, and a person must act.
@@ -30,7 +33,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	s := &settings{}
-	return cmdline.Exec(ctx, &cli.App{
+	err := cmdline.Run(ctx, &cli.App{
 		Name:  name,
 		Usage: "says why GPUs or pods do not work, and shows the nodes and GPUs of a cluster",
 		Description: cmdline.Describe("",
@@ -41,6 +44,10 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		Flags:     s.flags(),
 		Commands:  s.commands(),
 	}, args)
+	if err != nil && err.Error() != "" {
+		_, _ = fmt.Fprintf(stderr, "%s: %s\n", name, text.OneLine(err))
+	}
+	return cmdline.Code(err, exitUsage)
 }
 
 // settings holds the values of the flags.
@@ -67,6 +74,9 @@ func (s *settings) flags() []cli.Flag {
 // commands returns the commands. Each has a file in this package.
 func (s *settings) commands() []*cli.Command {
 	return []*cli.Command{
+		s.statusCommand(),
+		s.topCommand(),
+		s.gatherCommand(),
 		s.validateCommand(),
 	}
 }

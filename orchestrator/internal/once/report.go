@@ -2,6 +2,7 @@ package once
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -11,6 +12,9 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/observe"
 )
+
+// ErrNothing says that the cluster has no ClusterPolicy, and no record of "orchestrator apply".
+var ErrNothing = errors.New("nothing is installed: there is no ClusterPolicy")
 
 // Report is the status that the command status shows.
 type Report struct {
@@ -22,7 +26,7 @@ type Report struct {
 }
 
 // Current returns the status of the ClusterPolicy in effect. Without a ClusterPolicy, it derives the status of the objects
-// of the last "orchestrator apply", and returns an error if there are none.
+// of the last "orchestrator apply". The error is ErrNothing if there are none.
 func Current(ctx context.Context, store Store, log *slog.Logger) (Report, error) {
 	policy, ok, err := InEffect(ctx, store.Client)
 	if err != nil {
@@ -40,7 +44,7 @@ func Current(ctx context.Context, store Store, log *slog.Logger) (Report, error)
 		return Report{}, err
 	}
 	if len(rec.Stages) == 0 {
-		return Report{}, fmt.Errorf("nothing is installed: there is no ClusterPolicy, and no ConfigMap %s in the namespace %s; run apply, or set --namespace", Name, store.Namespace)
+		return Report{}, fmt.Errorf("%w, and no ConfigMap %s in the namespace %s; run apply, or set --namespace", ErrNothing, Name, store.Namespace)
 	}
 	status, err := Status(ctx, store, rec, log)
 	return Report{Status: status}, err

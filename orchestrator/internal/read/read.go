@@ -44,12 +44,17 @@ type reader struct {
 	seen  map[string]bool
 }
 
-// Read returns the facts. The error says that the API server does not answer, or that the target does not exist.
-func Read(ctx context.Context, cfg Config) (facts.Facts, error) {
+func newReader(cfg Config) *reader {
 	r := &reader{Config: cfg, client: cfg.Client, facts: facts.Facts{Taken: time.Now().UTC()}, seen: map[string]bool{}}
 	if r.Progress == nil {
 		r.Progress = func(string) {}
 	}
+	return r
+}
+
+// Read returns the facts. The error says that the API server does not answer, or that the target does not exist.
+func Read(ctx context.Context, cfg Config) (facts.Facts, error) {
+	r := newReader(cfg)
 	var err error
 	if r.facts.Server, err = r.client.Version(ctx); err != nil {
 		return facts.Facts{}, err

@@ -67,8 +67,8 @@ func TestProgress(t *testing.T) {
 		out  table.Out
 		want string
 	}{
-		"no terminal": {table.Out{}, "slow\nslower 2\n"},
-		"a terminal":  {table.Out{Width: 8, Height: 4}, "\r\x1b[Kslow …\r\x1b[Kslower…\r\x1b[K"},
+		"no terminal": {table.Out{}, "slow\nslower 3\n"},
+		"a terminal":  {table.Out{Width: 8, Height: 4}, "\r\x1b[Kslow …\r\x1b[Kslower…\r\x1b[Kslower…\r\x1b[K"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -80,8 +80,11 @@ func TestProgress(t *testing.T) {
 				p.Step("slow")
 				time.Sleep(2 * time.Second)
 				p.Step("slower %d", 2)
-				p.Step("slower %d", 2)
+				p.Step("slower %d", 3)
+				p.Step("slower %d", 3)
+				time.Sleep(9 * time.Second / 2)
 				p.End()
+				p.Step("late")
 				if out.String() != c.want {
 					t.Errorf("printed %q, want %q", out.String(), c.want)
 				}

@@ -18,7 +18,7 @@ const gap = "  "
 type Column struct {
 	// Name is the heading.
 	Name string
-	// Min is the width to which the column may be cut, in characters. A column with Min 0 is not cut. Columns are cut
+	// Min is the smallest width of the column after a cut, in characters. A column with Min 0 is not cut. Columns are cut
 	// before one is left out.
 	Min int
 	// Drop says when a terminal that is too narrow loses the column: the column with the highest value first. A column
@@ -135,7 +135,7 @@ func (t *Table) fit(width int) []int {
 		if last < 0 {
 			break
 		}
-		// What the column leaves is room for the columns that were cut.
+		// The columns that were cut can use the room of this column.
 		natural[last] = 0
 		copy(widths, natural)
 	}

@@ -1,4 +1,4 @@
-// Package view derives from facts what the commands status and top show. It does no I/O.
+// Package view derives the output of the commands status and top from facts. It does no I/O.
 package view
 
 import (
@@ -41,8 +41,9 @@ type Status struct {
 	Policy string `json:"policy,omitempty"`
 	// Warning says that Status can be out of date, or is "".
 	Warning string `json:"warning,omitempty"`
-	// Status is what the orchestrator has published.
-	Status   model.Status   `json:"status"`
+	// Status comes from the orchestrator.
+	// It is nil if the orchestrator has published none.
+	Status   *model.Status  `json:"status,omitempty"`
 	Nodes    []NodesOf      `json:"nodes"`
 	Versions []Version      `json:"versions"`
 	Unseen   []facts.Unseen `json:"unseen,omitempty"`
@@ -73,9 +74,13 @@ type Version struct {
 	Ready   *int `json:"ready,omitempty"`
 }
 
-// NewStatus returns the state of a cluster. warning and published come from the orchestrator.
-func NewStatus(f facts.Facts, policy, warning string, published model.Status) Status {
-	published.Inventory = nil // it is long, and for the orchestrator only
+// NewStatus returns the state of a cluster. warning and published come from the orchestrator. published may be nil.
+func NewStatus(f facts.Facts, policy, warning string, published *model.Status) Status {
+	if published != nil {
+		shown := *published
+		shown.Inventory = nil // it is long, and for the orchestrator only
+		published = &shown
+	}
 	return Status{
 		Server: f.Server, Policy: policy, Warning: strings.TrimSpace(warning), Status: published,
 		Nodes: byCause(f.Nodes), Versions: slices.Concat(agents(f.DaemonSets), nodeVersions(f.Nodes)), Unseen: f.Unseen,
@@ -129,11 +134,25 @@ func severityWeight(s cause.Severity) int {
 	return slices.Index([]cause.Severity{"", cause.Starts, cause.Waits, cause.Fails}, s)
 }
 
-// Worst returns the worst severity of the nodes, or "".
-func Worst(rows []NodesOf) (worst cause.Severity) {
-	for _, r := range rows {
-		if severityWeight(r.Severity) > severityWeight(worst) {
-			worst = r.Severity
+// Worst returns the worst severity of the nodes and of the stages, or "".
+func (s Status) Worst() (worst cause.Severity) {
+	see := func(found cause.Severity) {
+		if severityWeight(found) > severityWeight(worst) {
+			worst = found
+		}
+	}
+	for _, r := range s.Nodes {
+		see(r.Severity)
+	}
+	if s.Status == nil {
+		return worst
+	}
+	for _, stage := range s.Status.Stages {
+		switch {
+		case model.Broken(stage.State):
+			see(cause.Fails)
+		case stage.State != model.Ready:
+			see(cause.Waits)
 		}
 	}
 	return worst

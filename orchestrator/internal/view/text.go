@@ -18,16 +18,21 @@ import (
 func (s Status) Write(o table.Out) error {
 	var b strings.Builder
 	if s.Warning != "" {
-		fmt.Fprintf(&b, "%s\n\n", o.Paint(table.Warn, s.Warning))
+		fmt.Fprintf(&b, "%s\n", o.Paint(table.Warn, s.Warning))
+		if s.Status != nil {
+			b.WriteByte('\n')
+		}
 	}
-	if s.Policy != "" {
+	if s.Policy != "" && s.Status != nil {
 		fmt.Fprintf(&b, "ClusterPolicy %s: %s\n\n", s.Policy, cmp.Or(s.Status.State, "not read by an orchestrator yet"))
 	}
 	if err := write(o, b.String()); err != nil {
 		return err
 	}
-	if err := report.Write(o, s.Status); err != nil {
-		return err
+	if s.Status != nil {
+		if err := report.Write(o, *s.Status); err != nil {
+			return err
+		}
 	}
 	if err := section(o, causes(s.Nodes)); err != nil {
 		return err
@@ -35,7 +40,7 @@ func (s Status) Write(o table.Out) error {
 	if err := section(o, versions(s.Versions)); err != nil {
 		return err
 	}
-	return unseen(o, s.Unseen)
+	return WriteUnseen(o, s.Unseen)
 }
 
 func write(o table.Out, text string) error {
@@ -56,8 +61,8 @@ func section(o table.Out, t *table.Table) error {
 	return t.Write(o)
 }
 
-// unseen lists what could not be read.
-func unseen(o table.Out, all []facts.Unseen) error {
+// WriteUnseen lists what could not be read.
+func WriteUnseen(o table.Out, all []facts.Unseen) error {
 	if len(all) == 0 {
 		return nil
 	}
@@ -109,7 +114,7 @@ func optional(n *int) string {
 // Write prints the nodes for people: the sums, then a row for each node.
 func (t Top) Write(o table.Out) error {
 	if len(t.Nodes) == 0 {
-		return cmp.Or(write(o, "No node has a label of a GPU.\n"), unseen(o, t.Unseen))
+		return cmp.Or(write(o, "No node has a label of a GPU.\n"), WriteUnseen(o, t.Unseen))
 	}
 	if err := write(o, t.sums()+"\n\n"); err != nil {
 		return err
@@ -129,7 +134,7 @@ func (t Top) Write(o table.Out) error {
 	if err := rows.Write(o); err != nil {
 		return err
 	}
-	return cmp.Or(t.why(o), unseen(o, t.Unseen))
+	return cmp.Or(t.why(o), WriteUnseen(o, t.Unseen))
 }
 
 // why prints why the use of GPUs is not known.
@@ -195,8 +200,11 @@ func (t Top) WriteNode(o table.Out) error {
 	}}
 	for _, d := range n.Devices {
 		memory := ""
-		if d.MemoryUsed != nil && d.MemoryTotal != nil {
+		switch {
+		case d.MemoryUsed != nil && d.MemoryTotal != nil:
 			memory = gib(*d.MemoryUsed, *d.MemoryTotal)
+		case d.MemoryTotal != nil:
+			memory = fmt.Sprintf("%.1f GiB", *d.MemoryTotal/1024)
 		}
 		pods := table.Cell{Text: strings.Join(d.Pods, ", ")}
 		if d.Fault != "" {
@@ -212,7 +220,7 @@ func (t Top) WriteNode(o table.Out) error {
 		}
 		pods.Add(p.Namespace, p.Name, p.Phase, strings.Join(requests, ","))
 	}
-	return cmp.Or(section(o, devices), section(o, pods), t.why(o), unseen(o, t.Unseen))
+	return cmp.Or(section(o, devices), section(o, pods), t.why(o), WriteUnseen(o, t.Unseen))
 }
 
 // unit returns a rounded value with its unit, or "" if it is not known.

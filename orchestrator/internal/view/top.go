@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/component-helpers/resource"
 
 	"outrigger.dev/orchestrator/internal/facts"
 	"outrigger.dev/orchestrator/internal/model"
@@ -122,7 +121,7 @@ func layout(n *model.Node) string {
 func podsByNode(all []*corev1.Pod) map[string][]GPUPod {
 	found := map[string][]GPUPod{}
 	for _, p := range all {
-		requests := Requests(p)
+		requests := facts.Requests(p)
 		if len(requests) == 0 || p.Spec.NodeName == "" || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 			continue
 		}
@@ -134,20 +133,4 @@ func podsByNode(all []*corev1.Pod) map[string][]GPUPod {
 		})
 	}
 	return found
-}
-
-// Requests returns the devices that a pod requests, by resource, as the scheduler counts them. It returns nil if the pod
-// requests none.
-func Requests(p *corev1.Pod) map[string]int64 {
-	var devices map[string]int64
-	// The API server makes limits and requests of devices equal.
-	for name, quantity := range resource.PodLimits(p, resource.PodResourcesOptions{}) {
-		if strings.HasPrefix(string(name), "nvidia.com/") && !quantity.IsZero() {
-			if devices == nil {
-				devices = map[string]int64{}
-			}
-			devices[string(name)] = quantity.Value()
-		}
-	}
-	return devices
 }

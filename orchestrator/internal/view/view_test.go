@@ -19,8 +19,8 @@ import (
 )
 
 // published is the status of a policy.
-func published() model.Status {
-	return model.Status{
+func published() *model.Status {
+	return &model.Status{
 		State: model.StateReady, GPUNodes: 8, ReadyNodes: 5,
 		Conditions: []metav1.Condition{{Type: model.ConditionReady, Reason: model.ReasonReconciled, Message: "5 of 8 GPU nodes ready"}},
 		Stages: []model.StageStatus{
@@ -49,11 +49,12 @@ func TestTables(t *testing.T) {
 		}
 	}
 	status := view.NewStatus(cluster(), "gpu", "No orchestrator works in this cluster.\n\n", published())
+	bare := view.NewStatus(cluster(), "", "No orchestrator has installed the agents.", nil)
 	for name, v := range map[string]struct {
 		value  any
 		people func(table.Out) error
 	}{
-		"status": {status, status.Write}, "top": {top, top.Write}, "top-node": {one, one.WriteNode},
+		"status": {status, status.Write}, "status-bare": {bare, bare.Write}, "top": {top, top.Write}, "top-node": {one, one.WriteNode},
 	} {
 		for _, width := range []int{60, 100, 0} {
 			file := fmt.Sprintf("%s-%d.golden", name, width)
@@ -76,13 +77,21 @@ func TestTables(t *testing.T) {
 }
 
 func TestWorst(t *testing.T) {
-	for want, nodes := range map[cause.Severity][]*corev1.Node{
-		"":          {node("a", 8)},
-		cause.Waits: {node("a", 8), node("b", 0, failing("ToolkitNotReady", ""))},
-		cause.Fails: {node("a", 7), node("b", 0, failing("ToolkitNotReady", ""))},
+	works, waits, fails := node("a", 8), node("b", 0, failing("ToolkitNotReady", "")), node("c", 7)
+	stage := func(state string) *model.Status { return &model.Status{Stages: []model.StageStatus{{State: model.Ready}, {State: state}}} }
+	for name, c := range map[string]struct {
+		nodes  []*corev1.Node
+		status *model.Status
+		want   cause.Severity
+	}{
+		"all nodes work":              {[]*corev1.Node{works}, nil, ""},
+		"a node waits":                {[]*corev1.Node{works, waits}, stage(model.Ready), cause.Waits},
+		"a node fails, another waits": {[]*corev1.Node{fails, waits}, nil, cause.Fails},
+		"a stage waits":               {[]*corev1.Node{works}, stage(model.Progressing), cause.Waits},
+		"a stage fails, a node waits": {[]*corev1.Node{waits}, stage(model.Degraded), cause.Fails},
 	} {
-		if got := view.Worst(view.NewStatus(facts.Facts{Nodes: nodes}, "", "", model.Status{}).Nodes); got != want {
-			t.Errorf("Worst() = %q, want %q", got, want)
+		if got := view.NewStatus(facts.Facts{Nodes: c.nodes}, "", "", c.status).Worst(); got != c.want {
+			t.Errorf("%s: Worst() = %q, want %q", name, got, c.want)
 		}
 	}
 }
@@ -117,5 +126,25 @@ func BenchmarkViews(b *testing.B) {
 		if err := view.NewStatus(f, "", "", published()).Write(o); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// A snapshot lists MIG devices in place of their GPU, and GPUs that do not answer.
+func TestSnapshot(t *testing.T) {
+	devices, err := view.Snapshot(`{"driver": {"version": "580.95.05"}, "new": 1, "gpus": [
+		{"index": 0, "uuid": "GPU-0", "name": "NVIDIA A30", "memoryBytes": 25769803776, "mig": {"enabled": true, "devices": [
+			{"uuid": "MIG-1", "gpuInstance": 3, "profile": "2g.12gb", "memoryBytes": 12616466432}]}},
+		{"index": 1, "uuid": "GPU-1", "fault": {"op": "nvmlDeviceGetUUID", "reason": "GPU is lost"}}]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	top := view.NewTop(facts.Facts{Nodes: []*corev1.Node{node("a", 8)}}, map[string][]view.Device{"a": devices}, "no pod of the agent dcgm-exporter is ready")
+	var out bytes.Buffer
+	if err := top.WriteNode(table.For(&out)); err != nil {
+		t.Fatal(err)
+	}
+	golden.Assert(t, out.String(), "snapshot.golden")
+	if _, err := view.Snapshot("no JSON"); err == nil {
+		t.Error("a text was read as a snapshot")
 	}
 }
