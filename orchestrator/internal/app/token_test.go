@@ -92,7 +92,7 @@ func testTypo(w *world) {
 	typo := newPolicy("typo", map[string]any{"devicePlugin": map[string]any{"enable": true}})
 	agenttest.Poll(w, "the rejection of a typo", func() bool {
 		_, err := w.Client.Apply(w.Context(), typo, cluster.Mode{Known: true, DryRun: true})
-		if err != nil && !strings.Contains(err.Error(), "unknown keys in spec: devicePlugin.enable; kubectl explain clusterpolicy.spec describes the known keys") {
+		if err != nil && !strings.Contains(err.Error(), "unknown keys in spec: devicePlugin.enable; kubectl explain gpupolicy.spec describes the known keys") {
 			w.Fatal(err)
 		}
 		return err != nil

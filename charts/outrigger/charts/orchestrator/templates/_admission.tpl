@@ -69,7 +69,7 @@ spec:
     {{- include "orchestrator.keys" . | nindent 4 }}
   validations:
     - expression: variables.unknown.size() == 0
-      messageExpression: "'unknown keys in spec: ' + variables.unknown.join(', ') + '; kubectl explain clusterpolicy.spec describes the known keys'"
+      messageExpression: "'unknown keys in spec: ' + variables.unknown.join(', ') + '; kubectl explain gpupolicy.spec describes the known keys'"
 ---
 {{ include "outrigger.policyBinding" (dict "name" $name "labels" $labels) }}
 {{- end -}}
