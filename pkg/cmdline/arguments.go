@@ -19,13 +19,17 @@ type arguments struct {
 	// own and commands are the flags and the commands of the last command.
 	own      []cli.Flag
 	commands []*cli.Command
-	// ended is set after the first argument of the command. Its options precede it.
-	ended bool
+	// ended is set after the first argument of the command. Its options precede it, unless anywhere is set.
+	ended, anywhere bool
 	// raw is set if the command has no options: it takes all words.
 	raw bool
-	// front has options of the app, and rest has the other words.
-	front, rest []string
+	// front has options of the app, rest the commands with their options, and last the words from the first argument on.
+	front, rest, last []string
 }
+
+// OptionsAnywhere is a key of cli.App.Metadata. If it is there, the options of a command may also follow its arguments, as
+// in kubectl.
+const OptionsAnywhere = "options anywhere"
 
 // arrange moves the options of the app before its commands, where cli expects them. If the command
 // has an option of the same name, an option after the command belongs to the command.
@@ -34,7 +38,8 @@ type arguments struct {
 // that is not of the flag's type, on the command line or in an environment variable. The errors of
 // cli for such mistakes have no types, and do not name the variable.
 func arrange(app *cli.App, words []string) ([]string, error) {
-	a := &arguments{app: app, command: app.Name, commands: app.Commands}
+	_, anywhere := app.Metadata[OptionsAnywhere]
+	a := &arguments{app: app, command: app.Name, commands: app.Commands, anywhere: anywhere}
 	for len(words) > 0 && words[0] != "--" && !a.raw {
 		n, err := a.read(words)
 		if err != nil {
@@ -49,7 +54,11 @@ func arrange(app *cli.App, words []string) ([]string, error) {
 			}
 		}
 	}
-	return slices.Concat(a.front, a.rest, words), nil
+	if anywhere && len(a.last) > 0 && len(words) > 0 && words[0] == "--" {
+		// The words after "--" are arguments, and cli expects it before the first argument.
+		a.rest, words = append(a.rest, "--"), words[1:]
+	}
+	return slices.Concat(a.front, a.rest, a.last, words), nil
 }
 
 // usage returns the error in the command line, with the command for help.
@@ -66,12 +75,13 @@ func (a *arguments) read(words []string) (int, error) {
 
 // word reads a command or an argument.
 func (a *arguments) word(word string) {
-	a.rest = append(a.rest, word)
 	at := slices.IndexFunc(a.commands, func(c *cli.Command) bool { return c.HasName(word) })
-	if at < 0 {
+	if at < 0 || a.ended {
 		a.ended = true
+		a.last = append(a.last, word)
 		return
 	}
+	a.rest = append(a.rest, word)
 	c := a.commands[at]
 	a.command += " " + c.Name
 	a.own, a.commands, a.raw = c.Flags, c.Subcommands, c.SkipFlagParsing
@@ -94,10 +104,12 @@ func (a *arguments) option(words []string) (int, error) {
 	if takesValue && !hasValue && len(words) > 1 {
 		n, value, hasValue = 2, words[1], true
 	}
+	if a.ended && !a.anywhere && to == &a.rest {
+		a.last = append(a.last, words[:n]...)
+		return n, nil // an argument
+	}
 	*to = append(*to, words[:n]...)
 	switch {
-	case a.ended && to == &a.rest:
-		return n, nil // an argument
 	case f == nil:
 		return 0, fmt.Errorf("unknown flag %s%s", dashed(name), question("--", text.Nearest(name, longNames(slices.Concat(a.own, a.app.Flags)))))
 	case takesValue && !hasValue:

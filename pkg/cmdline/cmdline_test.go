@@ -119,6 +119,24 @@ func TestCommandLines(t *testing.T) {
 	})
 }
 
+func TestOptionsAnywhere(t *testing.T) {
+	p := cmdlinetest.Program{Name: "tool", Usage: 1, Run: func(args []string, stdout, stderr io.Writer) int {
+		app := newApp(stdout, stderr)
+		app.Metadata = map[string]any{cmdline.OptionsAnywhere: true}
+		return cmdline.Exec(t.Context(), app, args)
+	}}
+	p.Tool(t, map[string]cmdlinetest.Case{
+		"after an argument":          {Line: "group ls x --of some -q y", Want: []string{`quiet=true file="" of=some in=[] args=["x" "y"]`}},
+		"before and after":           {Line: "group ls --in a x --in b", Want: []string{`in=["a" "b"] args=["x"]`}},
+		"a wrong value":              {Line: "group ls x --of most", Code: 1, Want: []string{`flag --of (environment variable TOOL_OF): invalid value "most"`}},
+		"no value":                   {Line: "group ls x --of", Code: 1, Want: []string{"flag --of needs a value"}},
+		"an unknown one":             {Line: "group ls x --counts", Code: 1, Want: []string{"unknown flag --counts: did you mean --count?"}},
+		"no option after two dashes": {Line: "group ls x -- --of", Want: []string{`args=["x" "--of"]`}},
+		"a word like a command":      {Line: "group ls x group", Want: []string{`args=["x" "group"]`}},
+		"a command that takes all":   {Line: "pass a --json", Want: []string{`["a" "--json"]`}},
+	})
+}
+
 func scriptOf(t *testing.T, shell string) string {
 	t.Helper()
 	var out, errs bytes.Buffer

@@ -43,6 +43,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		ErrWriter: stderr,
 		Flags:     s.flags(),
 		Commands:  s.commands(),
+		Metadata:  map[string]any{cmdline.OptionsAnywhere: true},
 	}, args)
 	if err != nil && err.Error() != "" {
 		_, _ = fmt.Fprintf(stderr, "%s: %s\n", name, text.OneLine(err))
