@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -177,7 +178,7 @@ func (g *gather) podLogs(ctx context.Context, p *corev1.Pod) (bool, error) {
 				return false, context.Cause(ctx)
 			}
 			if err != nil {
-				g.fail(err)
+				g.fail(p, err)
 				continue
 			}
 			more, err := g.out.Log(archive.Log{Namespace: p.Namespace, Pod: p.Name, Container: status.Name, Previous: previous, Text: text})
@@ -190,15 +191,15 @@ func (g *gather) podLogs(ctx context.Context, p *corev1.Pod) (bool, error) {
 }
 
 // fail counts a log that could not be read. The reasons of most logs are the same except for the name of the pod.
-func (g *gather) fail(err error) {
+func (g *gather) fail(p *corev1.Pod, err error) {
 	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(inner) {
 		err = inner
 	}
-	if g.failed[err.Error()] == 0 && len(g.failed) >= maxReasons {
-		g.failed["other reasons"]++
-		return
+	why := strings.NewReplacer(` "`+p.Name+`"`, "", p.Name, "POD").Replace(err.Error())
+	if g.failed[why] == 0 && len(g.failed) >= maxReasons {
+		why = "other reasons"
 	}
-	g.failed[err.Error()]++
+	g.failed[why]++
 }
 
 // maxReasons is the maximum number of reasons for logs that could not be read.

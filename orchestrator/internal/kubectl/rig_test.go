@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/orchestrator/internal/cluster/clustertest"
@@ -202,4 +204,33 @@ func address(t rig) string {
 	}
 	t.Skip("this machine has no address besides loopback")
 	return ""
+}
+
+// as returns the rig with the rights of a user, who may do nothing or only read some kinds.
+func (r rig) as(user string, rules ...map[string]any) rig {
+	r.Helper()
+	meta := map[string]any{"name": user}
+	var all []any
+	for _, rule := range rules {
+		all = append(all, rule)
+	}
+	r.Create(&unstructured.Unstructured{Object: map[string]any{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": meta, "rules": all}})
+	r.Create(&unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": meta,
+		"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": user},
+		"subjects": []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}},
+	}})
+	config, err := clientcmd.LoadFromFile(r.config)
+	assert.NilError(r, err)
+	for _, u := range config.AuthInfos {
+		u.Impersonate = user
+	}
+	r.config = filepath.Join(r.TempDir(), "kubeconfig")
+	assert.NilError(r, clientcmd.WriteToFile(*config, r.config))
+	return r
+}
+
+// reads returns a rule that permits to read resources of an API group.
+func reads(group string, resources ...any) map[string]any {
+	return map[string]any{"apiGroups": []any{group}, "resources": resources, "verbs": []any{"get", "list"}}
 }

@@ -20,6 +20,7 @@ func TestCommandsOnACluster(t *testing.T) {
 	t.Run("top", r.top)
 	t.Run("must-gather", r.gather)
 	t.Run("must-gather that is interrupted", r.interrupted)
+	t.Run("rights that are missing", r.forbidden)
 	t.Run("use", r.use)
 	t.Run("status without an orchestrator", r.bare)
 }
@@ -140,5 +141,35 @@ func (r rig) interrupted(t *testing.T) {
 	assert.NilError(t, err)
 	if code != 1 || len(entries) > 0 || !strings.Contains(out, "--timeout") {
 		t.Errorf("exit code %d, files %v\n%s", code, entries, out)
+	}
+}
+
+// A caller with few rights sees what is missing. A caller who cannot see nodes gets an error.
+func (r rig) forbidden(t *testing.T) {
+	r.Cluster = r.In(t)
+	viewer := r.as("viewer", reads("", "nodes", "pods"), reads("apps", "daemonsets"))
+	out, code := viewer.run("status")
+	contains(t, out, "ToolkitNotReady  gpu-2", "NOT SEEN", "status of the orchestrator", "clusterpolicies.outrigger.dev is forbidden")
+	if code != 3 {
+		t.Errorf("status: exit code %d", code)
+	}
+	dest := filepath.Join(t.TempDir(), "a.tar.gz")
+	out, code = viewer.run("must-gather", "--dest", dest)
+	contains(t, out, "ClusterPolicies", "3 logs", "pods/log", "answers of agents", "pods/exec")
+	if code != 0 {
+		t.Errorf("must-gather: exit code %d", code)
+	}
+	f, err := archive.Read(dest)
+	assert.NilError(t, err)
+	if len(f.Nodes) != 3 || len(f.Answers) > 0 || len(f.Unseen) < 3 {
+		t.Errorf("read %d nodes, unseen %v", len(f.Nodes), f.Unseen)
+	}
+	nobody := r.as("nobody")
+	for _, command := range []string{"status", "top", "must-gather"} {
+		t.Chdir(t.TempDir()) // must-gather writes its archive there
+		out, code := nobody.run(command)
+		if code != 1 || !strings.Contains(out, "nodes is forbidden") {
+			t.Errorf("%s: exit code %d\n%s", command, code, out)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -68,7 +69,8 @@ func runs(p *corev1.Pod, container string) bool {
 
 func (r *reader) askOne(ctx context.Context, node string, q Question) error {
 	output, err := Ask(ctx, r.client, q)
-	if apierrors.IsForbidden(err) {
+	// The error of an upgrade is a text.
+	if err != nil && (apierrors.IsForbidden(err) || strings.Contains(err.Error(), " is forbidden: ")) {
 		return err
 	}
 	answer := facts.Answer{Node: node, Namespace: q.Namespace, Pod: q.Pod, Command: q.Command, Output: output}

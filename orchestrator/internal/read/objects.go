@@ -76,7 +76,7 @@ func convert(from *unstructured.Unstructured, to any) error {
 
 // nodes returns the step that reads all nodes.
 func (r *reader) nodes() step {
-	return step{"nodes", func(ctx context.Context) error {
+	return step{nodesStep, func(ctx context.Context) error {
 		return each(ctx, query{group: r.client.Core, resource: "nodes"}, func() *corev1.NodeList { return &corev1.NodeList{} }, func(l *corev1.NodeList) {
 			r.add(func(f *facts.Facts) {
 				for i := range l.Items {

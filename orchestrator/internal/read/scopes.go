@@ -14,6 +14,9 @@ import (
 	"outrigger.dev/orchestrator/internal/view"
 )
 
+// nodesStep is the name of the step that reads all nodes.
+const nodesStep = "nodes"
+
 // Status returns the nodes and the DaemonSets of agents.
 func Status(ctx context.Context, cfg Config) (facts.Facts, error) {
 	return scope(ctx, cfg, func(r *reader) error {
@@ -110,8 +113,13 @@ func (r *reader) askAll(ctx context.Context) error {
 	}
 	for i, n := range nodes {
 		r.Progress(fmt.Sprintf("ask the agents of node %d of %d: %s", i+1, len(nodes), n.Name))
+		before := len(r.facts.Unseen)
 		if err := r.ask(ctx, n.Name); err != nil {
 			return err
+		}
+		if len(r.facts.Answers) == 0 && len(r.facts.Unseen) > before { // the caller may not run commands in containers
+			r.facts.Unseen = append(r.facts.Unseen[:before], facts.Unseen{What: "answers of agents", Why: r.facts.Unseen[before].Why})
+			return nil
 		}
 	}
 	return nil
@@ -125,15 +133,23 @@ func ready(n *corev1.Node) int {
 	return 0
 }
 
-// scope reads a part of the cluster. The error says that no API server answers, or that the target does not exist.
+// scope reads a part of the cluster. The error says that no API server answers, that the target does not exist, or that the
+// nodes cannot be read, because nothing can be shown without them.
 func scope(ctx context.Context, cfg Config, do func(*reader) error) (facts.Facts, error) {
 	r := newReader(cfg)
 	var err error
 	if r.facts.Server, err = r.client.Version(ctx); err != nil {
 		return facts.Facts{}, err
 	}
-	err = do(r)
+	if err = do(r); err != nil {
+		return facts.Facts{}, err
+	}
+	for _, u := range r.facts.Unseen {
+		if u.What == nodesStep {
+			return facts.Facts{}, fmt.Errorf("%s; docs/kubectl-outrigger.md lists the rights that each command needs", u.Why)
+		}
+	}
 	r.sort()
 	slices.SortFunc(r.facts.Events, func(a, b *corev1.Event) int { return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name) })
-	return r.facts, err
+	return r.facts, nil
 }

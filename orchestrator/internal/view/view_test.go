@@ -78,7 +78,9 @@ func TestTables(t *testing.T) {
 
 func TestWorst(t *testing.T) {
 	works, waits, fails := node("a", 8), node("b", 0, failing("ToolkitNotReady", "")), node("c", 7)
-	stage := func(state string) *model.Status { return &model.Status{Stages: []model.StageStatus{{State: model.Ready}, {State: state}}} }
+	stage := func(state string) *model.Status {
+		return &model.Status{Stages: []model.StageStatus{{State: model.Ready}, {State: state}}}
+	}
 	for name, c := range map[string]struct {
 		nodes  []*corev1.Node
 		status *model.Status
