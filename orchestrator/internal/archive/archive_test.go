@@ -196,7 +196,8 @@ func TestAnEmptyClusterIsRead(t *testing.T) {
 	}
 }
 
-// crowd returns facts that cannot be compressed well, with one broken node and one pod that is not ready at the end.
+// crowd returns facts that cannot be compressed well. At the end are a broken node, a pod that holds a GPU, and a pod that is not
+// ready.
 func crowd(nodes int) facts.Facts {
 	random := rand.New(rand.NewPCG(1, 2))
 	word := func() string {
@@ -214,12 +215,13 @@ func crowd(nodes int) facts.Facts {
 		f.Answers = append(f.Answers, facts.Answer{Node: n.Name, Output: word()})
 	}
 	f.Nodes[nodes-1].Status.Allocatable = nil
+	f.Pods[nodes-2].Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}}}}
 	f.Pods[nodes-1].Status.Conditions = nil
 	return f
 }
 
 func TestSizeIsBounded(t *testing.T) {
-	const nodes, limit = 3000, 2_500_000
+	const nodes, limit = 2000, 2_000_000
 	all := make([]archive.Log, nodes)
 	f := crowd(nodes)
 	for i := range all {
@@ -243,8 +245,8 @@ func TestSizeIsBounded(t *testing.T) {
 		if len(read.Nodes) == 0 || len(read.Nodes) == nodes || read.Nodes[len(read.Nodes)-1].Name != f.Nodes[nodes-1].Name {
 			t.Errorf("%d nodes, the broken one is missing, or nothing is", len(read.Nodes))
 		}
-		if len(read.Pods) == 0 || read.Pods[len(read.Pods)-1].Name != f.Pods[nodes-1].Name {
-			t.Errorf("%d pods, and not the one that is not ready", len(read.Pods))
+		if last := len(read.Pods) - 1; last < 1 || read.Pods[last].Name != f.Pods[nodes-1].Name || read.Pods[last-1].Name != f.Pods[nodes-2].Name {
+			t.Errorf("%d pods, and not the ones that are not ready or hold a GPU", len(read.Pods))
 		}
 		if what := fmt.Sprintf("%d of %d nodes", nodes-len(read.Nodes), nodes); index.Unseen[0].What != what {
 			t.Errorf("unseen: %v, want %s", index.Unseen, what)

@@ -124,14 +124,16 @@ func rankNode(n *corev1.Node) int {
 	return 0
 }
 
-// rankPod puts pods that are not ready first.
+// rankPod puts pods that are not ready first, then pods that hold GPUs.
 func rankPod(p *corev1.Pod) int {
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-			return 1
-		}
+	ready := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
+	switch {
+	case !ready:
+		return 0
+	case facts.RequestsGPU(p):
+		return 1
 	}
-	return 0
+	return 2
 }
 
 // part writes a list. It leaves room for the lists after it.
