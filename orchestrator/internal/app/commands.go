@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"outrigger.dev/orchestrator/internal/cluster"
+	"outrigger.dev/orchestrator/internal/consult"
 	"outrigger.dev/orchestrator/internal/definition"
 	"outrigger.dev/orchestrator/internal/once"
 	"outrigger.dev/orchestrator/internal/report"
@@ -36,7 +37,12 @@ const deleteTimeout = 5 * time.Minute
 const definitionTimeout = 2 * time.Minute
 
 func (s *settings) commands() []*cli.Command {
-	return []*cli.Command{{
+	doctor := consult.Command(consult.Config{From: s.cluster, Agent: name, Output: &s.output, Flags: []cli.Flag{
+		cmdline.Enum(&cli.StringFlag{
+			Name: "output", Aliases: []string{"o"}, EnvVars: []string{"DOCTOR_OUTPUT"}, Value: table.FormatTable, Destination: &s.output, Usage: "output `FORMAT`: table, json or yaml",
+		}, table.Formats()...),
+	}})
+	return []*cli.Command{doctor, {
 		Name: "run", Usage: "keep the cluster in the state of its ClusterPolicy; this is the default",
 	}, {
 		Name: "render", Usage: "print the objects that the values describe; needs no cluster", Action: s.renderCommand,

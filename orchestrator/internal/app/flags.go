@@ -34,6 +34,7 @@ type settings struct {
 	dryRun, wait, adopt, prune bool
 	verify                     bool
 	timeout                    time.Duration
+	output                     string
 }
 
 func (s *settings) flags() []cli.Flag {
@@ -59,9 +60,12 @@ func (s *settings) flags() []cli.Flag {
 	}
 }
 
+// cluster returns the cluster that the flags select.
+func (s *settings) cluster() cluster.Kubeconfig { return cluster.Kubeconfig{Path: s.kubeconfig} }
+
 // openStore returns the store of the record of applied objects. It does not connect to the cluster.
 func (s *settings) openStore() (once.Store, error) {
-	client, err := cluster.Open(cluster.Kubeconfig{Path: s.kubeconfig}, name)
+	client, err := cluster.Open(s.cluster(), name)
 	return once.Store{Client: client, Namespace: s.release.Namespace}, err
 }
 

@@ -75,13 +75,8 @@ type Kubeconfig struct {
 // Open returns a client of the cluster that a kubeconfig describes. agent is the name of the program. Open does not
 // connect.
 func Open(from Kubeconfig, agent string) (*Client, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	if files := filepath.SplitList(from.Path); len(files) > 1 {
-		rules.Precedence, rules.WarnIfAllMissing = files, false // noClusterError names the missing files
-	} else {
-		rules.ExplicitPath = from.Path
-	}
-	rc, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: from.Context}).ClientConfig()
+	config, rules := from.load()
+	rc, err := config.ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
 		return nil, noClusterError(rules)
 	}
@@ -91,6 +86,26 @@ func Open(from Kubeconfig, agent string) (*Client, error) {
 	rc.UserAgent, rc.QPS, rc.Burst = agent, requestsPerSecond, requestsAtOnce
 	rc.WarningHandler = rest.NoWarnings{}
 	return New(rc)
+}
+
+func (k Kubeconfig) load() (clientcmd.ClientConfig, *clientcmd.ClientConfigLoadingRules) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	if files := filepath.SplitList(k.Path); len(files) > 1 {
+		rules.Precedence, rules.WarnIfAllMissing = files, false // noClusterError names the missing files
+	} else {
+		rules.ExplicitPath = k.Path
+	}
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: k.Context}), rules
+}
+
+// Namespace returns the namespace of the context, or "default".
+func (k Kubeconfig) Namespace() string {
+	config, _ := k.load()
+	namespace, _, err := config.Namespace()
+	if err != nil || namespace == "" {
+		return "default"
+	}
+	return namespace
 }
 
 // noClusterError returns the error for rules whose files name no cluster.

@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/orchestrator/internal/cluster"
+	"outrigger.dev/orchestrator/internal/consult"
 	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/cmdline/category"
 	"outrigger.dev/pkg/text"
@@ -75,6 +76,10 @@ func (s *settings) flags() []cli.Flag {
 // commands returns the commands. Each has a file in this package.
 func (s *settings) commands() []*cli.Command {
 	return []*cli.Command{
+		consult.Command(consult.Config{From: func() cluster.Kubeconfig { return s.from }, Agent: name, Output: &s.output, Flags: []cli.Flag{&cli.StringFlag{
+			Name: "namespace", Aliases: []string{"n"}, EnvVars: []string{"OUTRIGGER_POD_NAMESPACE"}, Category: category.Kubernetes,
+			Usage: "`NAMESPACE` of the argument pod/NAME; by default the namespace of the kubeconfig",
+		}}}),
 		s.statusCommand(),
 		s.topCommand(),
 		s.gatherCommand(),

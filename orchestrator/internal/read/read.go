@@ -84,7 +84,7 @@ func (r *reader) all(ctx context.Context, steps []step) error {
 	g.SetLimit(parallel)
 	for _, s := range steps {
 		g.Go(func() error {
-			r.Progress("read " + s.what)
+			r.Progress("reads " + s.what)
 			return r.missing(ctx, s.what, s.do(ctx))
 		})
 	}

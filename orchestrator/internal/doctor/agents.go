@@ -1,0 +1,147 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"outrigger.dev/orchestrator/internal/facts"
+	"outrigger.dev/orchestrator/internal/health"
+	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/orchestrator/internal/observe"
+	"outrigger.dev/pkg/cause"
+)
+
+// ofAgents returns the findings of the agents' pods on a node. known says that an agent fails there.
+func (d *diagnosis) ofAgents(n *corev1.Node) (all []Finding, fails bool) {
+	for _, p := range d.pods[n.Name] {
+		agent := facts.Agent(p.Labels)
+		if agent == "" {
+			continue
+		}
+		if f, found := d.ofAgentPod(p, agent); found {
+			all = append(all, f)
+			fails = fails || f.Severity == cause.Fails
+		}
+	}
+	return all, fails
+}
+
+// ofAgentPod returns the finding of a pod of an agent that is not ready, or crashes.
+func (d *diagnosis) ofAgentPod(p *corev1.Pod, agent string) (Finding, bool) {
+	m := observe.PodOf(p)
+	if m == nil || m.Ready && !d.Taken.Before(m.Loops) {
+		return Finding{}, false
+	}
+	f := d.ofPod(p, m)
+	f.derived = f.Severity != cause.Fails
+	return f.at(linkOfAgent(agent)), true
+}
+
+// ofPod returns the finding of a pod that is not ready.
+func (d *diagnosis) ofPod(p *corev1.Pod, m *model.Pod) Finding {
+	t, _ := health.PodTrouble(m, !m.Loops.IsZero() && d.Taken.Before(m.Loops))
+	code := known(t.Code, cause.ContainerCreating)
+	if m.Phase == string(corev1.PodFailed) {
+		code = known(t.Code, cause.PodFailed)
+	}
+	message, source := cmp.Or(t.Text, code.Row().Meaning), "status of the pod"
+	// The kubelet reports the reason of a container that has not started only as an Event.
+	if code == cause.ContainerCreating {
+		if e := d.lastWarning("Pod", p.Namespace, p.Name); e != nil {
+			message, source = e.Message, "Event "+e.Reason+" of the pod"
+			if e.Reason == "FailedCreatePodSandBox" {
+				code = cause.CreatePodSandboxError
+			}
+		}
+	}
+	f := newFinding(code, "pod "+p.Namespace+"/"+p.Name, message, source).since(m.Since)
+	if t.Fix == "" || code == cause.CreatePodSandboxError {
+		t.Fix = code.Row().Fix
+	}
+	f.Fix = strings.NewReplacer("NAMESPACE", p.Namespace, "POD", p.Name).Replace(t.Fix)
+	if said := d.saidReady(p); said != "" && code == cause.NotReady {
+		f.Evidence, f.Source = health.SingleLine(said, health.MaxMessage), "/readyz of the pod"
+	}
+	f.node = p.Spec.NodeName
+	return f
+}
+
+// saidReady returns what an agent answered to readyz, or "".
+func (d *diagnosis) saidReady(p *corev1.Pod) string {
+	for _, a := range d.answers[p.Spec.NodeName] {
+		if a.Pod == p.Name && slices.Contains(a.Command, "readyz") {
+			_, said, _ := strings.Cut(a.Error, readyFails)
+			return said
+		}
+	}
+	return ""
+}
+
+// readyFails precedes the answer of an agent that is not ready, in the error of the command probe.
+const readyFails = "readyz answers 503: "
+
+// lastWarning returns the newest Warning about an object, or nil.
+func (d *diagnosis) lastWarning(kind, namespace, name string) *corev1.Event {
+	list := d.events[eventKey(kind, namespace, name)]
+	for i := len(list) - 1; i >= 0; i-- {
+		if list[i].Type == corev1.EventTypeWarning {
+			return list[i]
+		}
+	}
+	return nil
+}
+
+// podFromNodeStatus is how old a Node must be before a missing pod is a finding: the DaemonSet controller makes
+// pods within seconds.
+const podFromNodeStatus = time.Minute
+
+// ofMissingAgents returns the agents without a pod on a node whose DaemonSet would select it but for a taint. It
+// needs all pods of the agents on the node, so it looks only if one of them is known.
+func (d *diagnosis) ofMissingAgents(n *corev1.Node) (all []Finding) {
+	if d.Taken.Sub(n.CreationTimestamp.Time) < podFromNodeStatus || !d.complete(n.Name) {
+		return nil
+	}
+	for _, ds := range d.DaemonSets {
+		agent := facts.Agent(ds.Spec.Template.Labels)
+		link := linkOfAgent(agent)
+		if link == linkAside || d.hasAgent(n.Name, ds.Name) {
+			continue
+		}
+		spec := ds.Spec.Template.Spec
+		if matches, err := nodeaffinity.NewRequiredNodeAffinity(spec.NodeSelector, spec.Affinity).Match(n); err != nil || !matches {
+			continue
+		}
+		evidence := fmt.Sprintf("the DaemonSet %s/%s has no pod on the node", ds.Namespace, ds.Name)
+		if taint := untolerated(n, spec.Tolerations); taint != nil {
+			evidence += ", which has the taint " + taint.ToString()
+		}
+		all = append(all, ofNode(cause.AgentMissing, n.Name, evidence, "pods of the node").at(link))
+	}
+	return all
+}
+
+// complete reports whether all pods of agents on a node are known: a ready one is.
+func (d *diagnosis) complete(node string) bool {
+	for _, p := range d.pods[node] {
+		if facts.Agent(p.Labels) != "" && observe.PodOf(p) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *diagnosis) hasAgent(node, daemonSet string) bool {
+	for _, p := range d.pods[node] {
+		if owner := metav1.GetControllerOf(p); owner != nil && owner.Name == daemonSet {
+			return true
+		}
+	}
+	return false
+}

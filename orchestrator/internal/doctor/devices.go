@@ -1,0 +1,134 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+
+	"outrigger.dev/orchestrator/internal/facts"
+	"outrigger.dev/orchestrator/internal/health"
+	"outrigger.dev/pkg/text"
+)
+
+// gateTaint is the startup taint, which feature discovery removes when the GPUs of a node can be used.
+const gateTaint = "outrigger.dev/gpu-not-ready"
+
+// untolerated returns a taint of a node that keeps pods with these tolerations off, or nil. A cordon is not one.
+func untolerated(n *corev1.Node, tolerations []corev1.Toleration) *corev1.Taint {
+	taint, found := corev1helpers.FindMatchingUntoleratedTaint(logr.Discard(), n.Spec.Taints, tolerations, func(t *corev1.Taint) bool {
+		return t.Effect != corev1.TaintEffectPreferNoSchedule && t.Key != corev1.TaintNodeUnschedulable
+	}, true)
+	if !found {
+		return nil
+	}
+	return &taint
+}
+
+// offersAll reports whether a node has the resources in these numbers, used or not.
+func offersAll(n *corev1.Node, requests map[string]int64) bool {
+	return enough(n.Status.Capacity, requests)
+}
+
+// allocatable reports whether the healthy devices of a node suffice.
+func allocatable(n *corev1.Node, requests map[string]int64) bool {
+	return enough(n.Status.Allocatable, requests)
+}
+
+func enough(list corev1.ResourceList, requests map[string]int64) bool {
+	for name, count := range requests {
+		if have := list[corev1.ResourceName(name)]; have.Value() < count {
+			return false
+		}
+	}
+	return true
+}
+
+// held reports whether pods hold the devices of a node that a pod requests, and names them.
+func (s *search) held(n *corev1.Node, requests map[string]int64) (held bool, who string) {
+	for _, name := range sortedKeys(requests) {
+		free := n.Status.Allocatable[corev1.ResourceName(name)]
+		left := free.Value()
+		var pods []string
+		for _, p := range s.d.pods[n.Name] {
+			count := facts.Requests(p)[name]
+			if count == 0 || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+				continue
+			}
+			left -= count
+			pods = append(pods, fmt.Sprintf("%s/%s has %d since %s", p.Namespace, p.Name, count, age(s.d.Taken, p.CreationTimestamp.Time)))
+		}
+		if left < requests[name] {
+			return true, fmt.Sprintf("%s: %s", n.Name, health.Abbreviate(pods, len(pods)))
+		}
+	}
+	return false, ""
+}
+
+func age(now, since time.Time) string { return duration.HumanDuration(now.Sub(since)) }
+
+// firstCause returns the first cause of a node in a few words.
+func (d *diagnosis) firstCause(n *corev1.Node) string {
+	if all := d.ofNode(n); len(all) > 0 {
+		return n.Name + " has " + string(all[0].Code)
+	}
+	return ""
+}
+
+// resources returns the resources of NVIDIA that nodes have, with the number of devices in the cluster.
+func (d *diagnosis) resources() map[string]int64 {
+	all := map[string]int64{}
+	for _, m := range d.compact {
+		for name, count := range m.Capacity {
+			all[name] += count
+		}
+	}
+	return all
+}
+
+func (d *diagnosis) has(resource string) bool { return d.resources()[resource] > 0 }
+
+// offers returns the resources of the cluster for people.
+func (d *diagnosis) offers() string {
+	all := d.resources()
+	var names []string
+	for _, name := range sortedKeys(all) {
+		if all[name] > 0 {
+			names = append(names, name)
+		}
+	}
+	return cmp.Or(strings.Join(names, ", "), "no resource nvidia.com/*")
+}
+
+// couldHave names nodes whose GPUs have a label of a MIG profile, or that can have MIG devices.
+func (d *diagnosis) couldHave(profile string) string {
+	var capable []string
+	for _, n := range d.Nodes {
+		if n.Labels["nvidia.com/mig.capable"] == "true" {
+			capable = append(capable, n.Name)
+		}
+	}
+	if len(capable) == 0 {
+		return "; no GPU of the cluster supports MIG"
+	}
+	return fmt.Sprintf("; GPUs that support MIG, which may have the profile %s, are on %s", profile, health.Abbreviate(capable, len(capable)))
+}
+
+// meant returns the resource of the cluster that is most like the requested one, as the end of a sentence.
+func (d *diagnosis) meant(resource string) string {
+	var names []string
+	for name, count := range d.resources() {
+		if count > 0 {
+			names = append(names, name)
+		}
+	}
+	if best := text.Nearest(resource, names); best != "" {
+		return ": did you mean " + best + "?"
+	}
+	return ""
+}

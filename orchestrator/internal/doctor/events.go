@@ -1,0 +1,167 @@
+package doctor
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"outrigger.dev/orchestrator/internal/facts"
+	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/pkg/cause"
+)
+
+// ofEvents returns the findings of a node's Events, the newest of each reason. An Event counts only while the
+// state that it reports can last: an Event has no end.
+func (d *diagnosis) ofEvents(n *corev1.Node, unusable bool) (all []Finding) {
+	list := d.events[eventKey("Node", "", n.Name)]
+	offered, capacity := (*d.compact[n.Name]).GPUs()
+	reported := map[string]bool{}
+	for i := len(list) - 1; i >= 0; i-- {
+		e := list[i]
+		if reported[e.Reason] || ended(list[i+1:], e.Reason) {
+			continue
+		}
+		reported[e.Reason] = true
+		lasts := true
+		switch e.Reason {
+		case string(cause.DeviceUnhealthy):
+			lasts = unusable || offered < capacity
+		case string(cause.GPUsNotOffered), "GPUDriverBuildFailed":
+			lasts = unusable
+		}
+		if !lasts {
+			continue
+		}
+		for _, code := range codesOf(e) {
+			f := ofNode(code.Code, n.Name, code.Text, "Event "+e.Reason+" of the Node").withFix(code.Fix).since(eventTime(e))
+			f.derived = code.Code == cause.DeviceDriver || code.Code == cause.DeviceClaimed // the driver's own cause says more
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// codesOf returns the causes of an Event of an agent: the causes in its message, or its reason.
+func codesOf(e *corev1.Event) []cause.Cause {
+	switch reason := cause.Code(e.Reason); reason {
+	case cause.DeviceUnhealthy, cause.DeviceNotOffered, cause.GPUsNotOffered:
+		if found := cause.Parse(e.Message, "device"); len(found) > 0 {
+			return found[:1]
+		}
+		return []cause.Cause{{Code: reason, Text: e.Message}}
+	case "GPUDriverBuildFailed":
+		return cause.Parse(e.Message, "driver")
+	case cause.RDMAUnavailable, cause.GDSUnavailable, cause.GDRCopyUnavailable:
+		return nil // the condition GPUOptionalModulesLoaded has it
+	default:
+		switch reason.Row().Section {
+		case "license", "device":
+			return []cause.Cause{{Code: reason, Text: e.Message}}
+		}
+		return nil // conditions, labels and annotations have the others, and change when the cause ends
+	}
+}
+
+// ended reports whether a later Event ends what an Event with a reason reports.
+func ended(later []*corev1.Event, reason string) bool {
+	ends := map[string]string{
+		string(cause.DeviceUnhealthy): "DeviceHealthy", string(cause.VGPULicenseLost): "VGPULicensed", string(cause.VGPULicenseMissing): "VGPULicensed",
+	}[reason]
+	return ends != "" && slices.ContainsFunc(later, func(e *corev1.Event) bool { return e.Reason == ends })
+}
+
+// ofAnswers returns the findings of the answers of agents on a node.
+func (d *diagnosis) ofAnswers(n *corev1.Node) (all []Finding) {
+	for _, a := range d.answers[n.Name] {
+		source := fmt.Sprintf("%s in the pod %s/%s", strings.Join(a.Command, " "), a.Namespace, a.Pod)
+		for _, c := range causesOf(a) {
+			f := ofNode(c.Code, n.Name, strings.TrimPrefix(c.Subject+": "+c.Text, ": "), source).withFix(c.Fix)
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// causesOf returns the causes in an answer.
+func causesOf(a facts.Answer) []cause.Cause {
+	switch {
+	case slices.Contains(a.Command, "readyz"):
+		_, text, _ := strings.Cut(a.Error, readyFails)
+		return cause.Parse(text, "driver", "upgrade")
+	case slices.Contains(a.Command, "plan"):
+		return causesOfPlan(a.Output)
+	case slices.Contains(a.Command, "explain"):
+		return causesOfExplanation(a.Output)
+	}
+	return nil
+}
+
+// causesOfPlan reads the output of driver-loader plan --output=json.
+func causesOfPlan(output string) (all []cause.Cause) {
+	var plan struct {
+		Checks []struct {
+			Cause *cause.Cause `json:"cause"`
+		} `json:"checks"`
+		Next struct {
+			Causes []cause.Cause `json:"causes"`
+		} `json:"next"`
+	}
+	if json.Unmarshal([]byte(output), &plan) != nil {
+		return nil // an agent of another version
+	}
+	for _, c := range plan.Checks {
+		if c.Cause != nil {
+			all = append(all, *c.Cause)
+		}
+	}
+	for _, c := range plan.Next.Causes {
+		if !slices.ContainsFunc(all, func(o cause.Cause) bool { return o.Code == c.Code && o.Subject == c.Subject }) {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// causesOfExplanation reads the output of device-plugin explain --output=json.
+func causesOfExplanation(output string) (all []cause.Cause) {
+	type device struct{ Index, UUID, Kind, Reason string }
+	var said struct {
+		Resources []struct {
+			Name    string   `json:"name"`
+			Devices []device `json:"devices"`
+		} `json:"resources"`
+		Others []device `json:"notOffered"`
+	}
+	if json.Unmarshal([]byte(output), &said) != nil {
+		return nil // an agent of another version
+	}
+	add := func(resource string, d device) {
+		if cause.Code(d.Kind).Row().Section == "device" && cause.Code(d.Kind) != cause.DeviceExcluded {
+			all = append(all, cause.Cause{Code: cause.Code(d.Kind), Subject: strings.TrimSpace(resource + " " + d.Index + " " + d.UUID), Text: d.Reason})
+		}
+	}
+	for _, r := range said.Resources {
+		for _, d := range r.Devices {
+			add(r.Name, d)
+		}
+	}
+	for _, d := range said.Others {
+		add("", d)
+	}
+	return all
+}
+
+// notes returns the facts that explain no failure: values without effect.
+func (d *diagnosis) notes() (all []string) {
+	for _, p := range d.policies {
+		for _, c := range p.Status.Conditions {
+			if c.Type == model.ConditionValuesIgnored && c.Status == "True" {
+				all = append(all, "ClusterPolicy "+p.Name+": "+c.Message)
+			}
+		}
+	}
+	return all
+}

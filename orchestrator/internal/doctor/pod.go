@@ -1,0 +1,167 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"outrigger.dev/orchestrator/internal/facts"
+	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/orchestrator/internal/observe"
+	"outrigger.dev/pkg/cause"
+)
+
+// pod adds the diagnosis of one pod, with its node.
+func (d *diagnosis) pod(r *Report, t facts.Target) {
+	p := d.byName[t.Namespace+"/"+t.Pod]
+	if p == nil {
+		r.Findings = d.ofAbsentPod(t)
+		if r.Verdict = t.String() + " does not exist"; len(r.Findings) > 0 {
+			r.Verdict += ": " + string(r.Findings[0].Code)
+		} else {
+			r.Findings = []Finding{}
+			r.Notes = append(r.Notes, "the namespace "+t.Namespace+" has no pod "+t.Pod+", and no Event says that one could not be created")
+		}
+		return
+	}
+	own := d.ofUserPod(p)
+	order(own)
+	if n := d.nodes[p.Spec.NodeName]; n != nil && p.Spec.NodeName != "" {
+		of := d.ofNode(n)
+		if len(own) > 0 || hasBreak(of) {
+			own = append(own, of...)
+			order(own)
+			own = join(own)
+		}
+		r.Chain = d.chainOf(n, own)
+	}
+	r.Findings = append(r.Findings, own...)
+	if len(own) == 0 {
+		r.Verdict = t.String() + " has its GPUs: nothing found"
+		return
+	}
+	r.Verdict = fmt.Sprintf("%s: %s: %s", t, own[0].Code, own[0].Code.Row().Meaning)
+}
+
+func hasBreak(all []Finding) bool {
+	return slices.ContainsFunc(all, func(f Finding) bool { return f.breaks })
+}
+
+// ofUserPod returns why a pod has no GPU.
+func (d *diagnosis) ofUserPod(p *corev1.Pod) []Finding {
+	if p.Spec.NodeName == "" && p.DeletionTimestamp == nil {
+		return d.ofUnscheduled(p)
+	}
+	var all []Finding
+	if f, found := d.ofState(p); found {
+		all = append(all, f)
+	}
+	return append(all, d.ofContainers(p)...)
+}
+
+// ofState returns the finding of the pod's state: a reason of the kubelet.
+func (d *diagnosis) ofState(p *corev1.Pod) (Finding, bool) {
+	subject := "pod " + p.Namespace + "/" + p.Name
+	switch {
+	case p.Status.Phase == corev1.PodSucceeded:
+		return Finding{}, false
+	case p.Status.Reason == "UnexpectedAdmissionError" && strings.Contains(p.Status.Message, "replica"):
+		return newFinding(cause.SharedRequestTooLarge, subject, p.Status.Message, "status of the pod").since(p.CreationTimestamp.Time), true
+	}
+	reason, message := observe.PodReason(p)
+	if class := p.Spec.RuntimeClassName; class != nil && d.class(*class) == "" && p.Status.Phase == corev1.PodPending {
+		return d.withoutClass(p, *class), true
+	}
+	if reason == "" && p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
+		return Finding{}, false
+	}
+	m := &model.Pod{
+		Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName, Phase: string(p.Status.Phase), Reason: reason, Message: message,
+		Since: p.CreationTimestamp.UTC(), Deleting: p.DeletionTimestamp != nil,
+	}
+	f := d.ofPod(p, m)
+	if f.Code == cause.NotReady {
+		return Finding{}, false // a program is not ready for its own reasons
+	}
+	if f.Code == cause.CreatePodSandboxError || f.Code == cause.CreateContainerError || f.Code == cause.RunContainerError {
+		f.Link = linkRuntime
+	}
+	if f.Code == cause.OOMKilled {
+		f.Fix = "raise resources.limits.memory of the container"
+	}
+	return f, true
+}
+
+// class returns the handler of a RuntimeClass, or "".
+func (d *diagnosis) class(name string) string {
+	for _, c := range d.RuntimeClasses {
+		if c.Name == name {
+			return c.Handler
+		}
+	}
+	return ""
+}
+
+// withoutClass returns the finding for a pod whose RuntimeClass does not exist.
+func (d *diagnosis) withoutClass(p *corev1.Pod, class string) Finding {
+	text := "runtimeClassName is " + class + ", and "
+	if len(d.RuntimeClasses) == 0 {
+		text += "the cluster has no RuntimeClass"
+	} else {
+		var names []string
+		for _, c := range d.RuntimeClasses {
+			names = append(names, c.Name)
+		}
+		slices.Sort(names)
+		text += "the cluster has " + strings.Join(names, ", ")
+	}
+	return newFinding(cause.RuntimeClassMissing, "pod "+p.Namespace+"/"+p.Name, text, "spec of the pod, and RuntimeClasses").since(p.CreationTimestamp.Time)
+}
+
+// ofContainers returns why the containers of a pod that has a node see no GPU.
+func (d *diagnosis) ofContainers(p *corev1.Pod) (all []Finding) {
+	subject, source := "pod "+p.Namespace+"/"+p.Name, "spec of the pod"
+	if !facts.RequestsGPU(p) && len(p.Spec.ResourceClaims) == 0 {
+		return []Finding{newFinding(cause.NoGPURequested, subject, "no container has a limit of a resource nvidia.com/*; the cluster offers "+d.offers(), source)}
+	}
+	if class := p.Spec.RuntimeClassName; class != nil {
+		switch handler := d.class(*class); {
+		case handler == "" && p.Status.Phase != corev1.PodPending && len(d.RuntimeClasses) > 0:
+			all = append(all, d.withoutClass(p, *class))
+		case handler != "" && !strings.Contains(handler, "nvidia"):
+			all = append(all, newFinding(cause.RuntimeClassWrong, subject, "runtimeClassName is "+*class+", whose handler is "+handler, source))
+		}
+	}
+	for i := range p.Spec.Containers {
+		for _, v := range p.Spec.Containers[i].Env {
+			if v.Name == "NVIDIA_VISIBLE_DEVICES" && (v.Value == "void" || v.Value == "none" || v.Value == "" && v.ValueFrom == nil) {
+				all = append(all, newFinding(cause.GPUsHidden, subject, fmt.Sprintf("container %s has NVIDIA_VISIBLE_DEVICES=%s", p.Spec.Containers[i].Name, v.Value), source))
+			}
+		}
+	}
+	return all
+}
+
+// ofAbsentPod returns why a pod could not be created: its owner, such as a ReplicaSet or a Job, has the Event.
+func (d *diagnosis) ofAbsentPod(t facts.Target) (all []Finding) {
+	for _, e := range slices.Backward(d.Events) {
+		owner := e.InvolvedObject
+		if e.Reason != "FailedCreate" || owner.Namespace != t.Namespace || owner.Name != t.Pod && !strings.HasPrefix(owner.Name, t.Pod+"-") && !strings.HasPrefix(t.Pod, owner.Name+"-") {
+			continue
+		}
+		code := cause.Code("")
+		switch {
+		case strings.Contains(e.Message, "exceeded quota"), strings.Contains(e.Message, "failed quota"):
+			code = cause.QuotaExceeded
+		case strings.Contains(e.Message, "RuntimeClass"):
+			code = cause.RuntimeClassMissing
+		}
+		if code != "" {
+			subject := strings.ToLower(owner.Kind) + " " + owner.Namespace + "/" + owner.Name
+			all = append(all, newFinding(code, subject, e.Message, "Event FailedCreate of the "+owner.Kind).since(eventTime(e)))
+		}
+	}
+	return merge(all)
+}

@@ -1,0 +1,69 @@
+package doctor
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"outrigger.dev/orchestrator/internal/health"
+)
+
+// Write prints a report for people: the verdict, the chain, and each finding with its evidence and fix.
+func Write(w io.Writer, r Report) error {
+	var b strings.Builder
+	fmt.Fprintln(&b, r.Verdict)
+	if len(r.Chain) > 0 {
+		fmt.Fprintln(&b, "\n"+chainLine(r.Chain))
+	}
+	for i, f := range r.Findings {
+		writeFinding(&b, i+1, f)
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintf(&b, "\nnote: %s\n", note)
+	}
+	if len(r.Unseen) > 0 {
+		fmt.Fprintln(&b, "\nnot seen:")
+	}
+	for _, u := range r.Unseen {
+		fmt.Fprintf(&b, "  %s: %s\n", u.What, u.Why)
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("print the diagnosis: %w", err)
+	}
+	return nil
+}
+
+// chainLine returns the chain with a mark for each link.
+func chainLine(links []Link) string {
+	marks := map[string]string{OK: "", Broken: " ✗", Follows: " …", Unknown: " ?"}
+	parts := make([]string, len(links))
+	for i, l := range links {
+		parts[i] = l.Name + marks[l.State]
+	}
+	return strings.Join(parts, " → ")
+}
+
+func writeFinding(b *strings.Builder, number int, f Finding) {
+	fmt.Fprintf(b, "\n%d. %s (%s, %s) %s\n", number, f.Code, f.Link, f.Severity, where(f))
+	line := func(name, text string) {
+		if text != "" {
+			fmt.Fprintf(b, "   %-9s %s\n", name+":", text)
+		}
+	}
+	line("evidence", f.Evidence)
+	line("source", f.Source)
+	line("fix", f.Fix)
+	if f.Since != nil {
+		line("since", f.Since.UTC().Format("2006-01-02 15:04:05Z"))
+	}
+	line("follows", f.Follows)
+	line("docs", f.Docs)
+}
+
+// where returns the subject of a finding, or the nodes.
+func where(f Finding) string {
+	if len(f.Examples) > 1 {
+		return "on " + health.Abbreviate(f.Examples, max(f.count, f.Nodes, len(f.Examples)))
+	}
+	return "on " + f.Subject
+}

@@ -1,0 +1,103 @@
+package doctor_test
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"outrigger.dev/orchestrator/internal/facts"
+	"outrigger.dev/pkg/cause"
+)
+
+func ofTrain() facts.Target { return facts.Target{Namespace: "team", Pod: "train"} }
+
+// waits returns the facts with a pod that waits for a node, after a change.
+func waits(requests map[string]int64, change func(c *cluster, p *corev1.Pod)) func(*testing.T, *cluster, cause.Code) facts.Target {
+	return func(_ *testing.T, c *cluster, _ cause.Code) facts.Target {
+		change(c, c.user("train", "", requests))
+		return ofTrain()
+	}
+}
+
+// runs returns the facts with a pod on a node, after a change.
+func runs(change func(c *cluster, p *corev1.Pod)) func(*testing.T, *cluster, cause.Code) facts.Target {
+	return func(_ *testing.T, c *cluster, _ cause.Code) facts.Target {
+		change(c, c.user("train", node, map[string]int64{gpu: 1}))
+		return ofTrain()
+	}
+}
+
+// requests makes the facts for the codes of requests.
+func requests() map[cause.Code]func(*testing.T, *cluster, cause.Code) facts.Target {
+	one := map[string]int64{gpu: 1}
+	return map[cause.Code]func(*testing.T, *cluster, cause.Code) facts.Target{
+		cause.ResourceUnknown: waits(map[string]int64{"nvidia.com/gpus": 1}, func(*cluster, *corev1.Pod) {}),
+		cause.ResourceShared: waits(one, func(c *cluster, _ *corev1.Pod) {
+			c.node(node).Status.Capacity, c.node(node).Status.Allocatable = nil, nil
+			offer(c.node(node), gpu+".shared", 32, 32)
+		}),
+		cause.MIGProfileMissing: waits(map[string]int64{"nvidia.com/mig-3g.40gb": 1}, func(c *cluster, _ *corev1.Pod) { offer(c.node(node), "nvidia.com/mig-1g.10gb", 7, 7) }),
+		cause.RequestTooLarge:   waits(map[string]int64{gpu: 9}, func(*cluster, *corev1.Pod) {}),
+		cause.SharedRequestTooLarge: runs(func(_ *cluster, p *corev1.Pod) {
+			p.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "UnexpectedAdmissionError", Message: "Allocate failed due to rpc error: request for 2 replicas of nvidia.com/gpu.shared: at most one is permitted"}
+		}),
+		cause.NodesNotSelected: waits(one, func(_ *cluster, p *corev1.Pod) {
+			p.Spec.NodeSelector = map[string]string{"nvidia.com/gpu.product": "H100"}
+		}),
+		cause.TaintNotTolerated: waits(one, func(c *cluster, _ *corev1.Pod) {
+			c.node(node).Spec.Taints = []corev1.Taint{{Key: "team", Value: "red", Effect: corev1.TaintEffectNoSchedule}}
+		}),
+		cause.NodeCordoned: waits(one, func(c *cluster, _ *corev1.Pod) { c.node(node).Spec.Unschedulable = true }),
+		cause.NodesNotUsable: waits(one, func(c *cluster, _ *corev1.Pod) {
+			c.unready(node, cause.ToolkitNotReady)
+			c.node(node).Spec.Taints = []corev1.Taint{{Key: "outrigger.dev/gpu-not-ready", Effect: corev1.TaintEffectNoSchedule}}
+		}),
+		cause.GPUsExhausted: waits(one, func(c *cluster, _ *corev1.Pod) { c.user("other", node, map[string]int64{gpu: 8}) }),
+		cause.SchedulingGated: waits(one, func(_ *cluster, p *corev1.Pod) {
+			p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "kueue.x-k8s.io/admission"}}
+			p.Status.Conditions[0].Reason = corev1.PodReasonSchedulingGated
+		}),
+		cause.QuotaExceeded: func(_ *testing.T, c *cluster, _ cause.Code) facts.Target {
+			c.event("ReplicaSet", "team", "train-5d9c", "FailedCreate", `pods "train-5d9c-abcde" is forbidden: exceeded quota: gpus, requested: requests.nvidia.com/gpu=1, used: requests.nvidia.com/gpu=4, limited: requests.nvidia.com/gpu=4`)
+			return ofTrain()
+		},
+		cause.RuntimeClassMissing: waits(one, func(_ *cluster, p *corev1.Pod) { p.Spec.RuntimeClassName = new("nvida") }),
+		cause.RuntimeClassWrong: runs(func(c *cluster, p *corev1.Pod) {
+			p.Spec.RuntimeClassName = new("gvisor")
+			c.RuntimeClasses = append(c.RuntimeClasses, &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "gvisor"}, Handler: "runsc"})
+		}),
+		cause.NoGPURequested: runs(func(_ *cluster, p *corev1.Pod) { p.Spec.Containers[0].Resources.Limits = nil }),
+		cause.GPUsHidden: runs(func(_ *cluster, p *corev1.Pod) {
+			p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "NVIDIA_VISIBLE_DEVICES", Value: "void"}}
+		}),
+		cause.NodeOptedOut: func(_ *testing.T, c *cluster, _ cause.Code) facts.Target {
+			c.unready(node, cause.PluginNotReady)
+			c.node(node).Labels["nvidia.com/gpu.deploy.operands"] = "false"
+			return onNode()
+		},
+		cause.NodePaused: func(_ *testing.T, c *cluster, _ cause.Code) facts.Target {
+			c.unready(node, cause.PluginNotReady)
+			c.node(node).Labels["nvidia.com/gpu.deploy.device-plugin"] = "paused-for-mig-change"
+			return onNode()
+		},
+		cause.AgentMissing: func(_ *testing.T, c *cluster, _ cause.Code) facts.Target {
+			c.unready(node, cause.ToolkitNotReady)
+			c.node(node).CreationTimestamp = ago(time.Hour)
+			c.node(node).Spec.Taints = []corev1.Taint{{Key: "team", Value: "red", Effect: corev1.TaintEffectNoSchedule}}
+			c.remove(facts.ContainerToolkit, node)
+			return onNode()
+		},
+	}
+}
+
+func (c *cluster) remove(agent, on string) {
+	for i, p := range c.Pods {
+		if p.Name == agent+"-"+on {
+			c.Pods = append(c.Pods[:i], c.Pods[i+1:]...)
+			return
+		}
+	}
+}
