@@ -76,7 +76,7 @@ func (d *diagnosis) ofPod(p *corev1.Pod, m *model.Pod) Finding {
 // saidReady returns what an agent answered to readyz, or "".
 func (d *diagnosis) saidReady(p *corev1.Pod) string {
 	for _, a := range d.answers[p.Spec.NodeName] {
-		if a.Pod == p.Name && slices.Contains(a.Command, "readyz") {
+		if d.close(p.Spec.NodeName) && a.Pod == p.Name && slices.Contains(a.Command, "readyz") {
 			_, said, _ := strings.Cut(a.Error, readyFails)
 			return said
 		}

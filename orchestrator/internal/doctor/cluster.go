@@ -12,16 +12,40 @@ import (
 	"outrigger.dev/orchestrator/internal/facts"
 	"outrigger.dev/orchestrator/internal/health"
 	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/orchestrator/internal/observe"
 	"outrigger.dev/pkg/cause"
 )
 
 // maxExamples is the maximum number of names in a finding.
 const maxExamples = 10
 
+// maxClose is the maximum number of nodes that a diagnosis of the whole cluster looks at closely.
+const maxClose = 10
+
+// Closely returns the nodes that a diagnosis of the whole cluster looks at closely, as a diagnosis of one node does: with
+// all pods of agents, and their answers. These are the GPU nodes that cannot be used, or none if there are many. It does
+// not depend on facts that only an archive has, so that a diagnosis of a cluster and of its archive are equal.
+func Closely(f facts.Facts) (names []string) {
+	for _, n := range f.Nodes {
+		m := observe.NodeOf(n)
+		if _, unusable := health.NodeTrouble(m); unusable && !m.NotReady && (m.HasGPU() || len(m.Capacity) > 0) {
+			names = append(names, n.Name)
+		}
+	}
+	if len(names) > maxClose {
+		return nil
+	}
+	return names
+}
+
 // cluster adds the diagnosis of the whole cluster: causes with their numbers of nodes.
 func (d *diagnosis) cluster(r *Report) {
 	var all []Finding
 	gpuNodes, usable := 0, 0
+	d.closely = map[string]bool{}
+	for _, name := range Closely(d.Facts) {
+		d.closely[name] = true
+	}
 	for _, n := range d.Nodes {
 		m := d.compact[n.Name]
 		if !m.HasGPU() && len(m.Capacity) == 0 {

@@ -51,6 +51,10 @@ func enough(list corev1.ResourceList, requests map[string]int64) bool {
 
 // held reports whether pods hold the devices of a node that a pod requests, and names them.
 func (s *search) held(n *corev1.Node, requests map[string]int64) (held bool, who string) {
+	if c := podCondition(s.p, corev1.PodScheduled); s.d.closely != nil && c != nil {
+		// The pods of the whole cluster are not known.
+		return strings.Contains(c.Message, "Insufficient "+facts.ResourcePrefix), c.Message
+	}
 	for _, name := range sortedKeys(requests) {
 		free := n.Status.Allocatable[corev1.ResourceName(name)]
 		left := free.Value()

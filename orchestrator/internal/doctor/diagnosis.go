@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"outrigger.dev/orchestrator/internal/facts"
@@ -28,7 +27,8 @@ type diagnosis struct {
 	events   map[string][]*corev1.Event // by "Kind namespace/name"
 	answers  map[string][]facts.Answer  // by node
 	policies []model.Policy
-	agents   map[string]*appsv1.DaemonSet
+	// closely has the nodes to look at closely, or is nil for all.
+	closely map[string]bool
 }
 
 func newDiagnosis(f facts.Facts) *diagnosis {
@@ -58,6 +58,9 @@ func newDiagnosis(f facts.Facts) *diagnosis {
 	}
 	return d
 }
+
+// close reports whether a diagnosis looks at a node closely.
+func (d *diagnosis) close(node string) bool { return d.closely == nil || d.closely[node] }
 
 func eventKey(kind, namespace, name string) string { return kind + " " + namespace + "/" + name }
 

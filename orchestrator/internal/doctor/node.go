@@ -51,9 +51,11 @@ func (d *diagnosis) ofNode(n *corev1.Node) []Finding {
 	all = append(all, ready...)
 	all = append(all, ofLabels(n, unusable)...)
 	all = append(all, d.ofEvents(n, unusable)...)
-	all = append(all, d.ofAnswers(n)...)
+	if d.close(n.Name) {
+		all = append(all, d.ofAnswers(n)...)
+	}
 	all = append(all, d.ofProblems(n, all)...)
-	if unusable && !fails {
+	if unusable && !fails && d.close(n.Name) {
 		all = append(all, d.ofMissingAgents(n)...)
 	}
 	for i := range all {

@@ -66,7 +66,7 @@ func Read(ctx context.Context, cfg Config) (facts.Facts, error) {
 	case cfg.Target.Pod != "":
 		err = r.pod(ctx, steps)
 	default:
-		err = r.all(ctx, append(steps, r.nodes(), step{"pods that wait", r.waiting}, r.nodeEvents(""), step{"DaemonSets", r.unready}))
+		err = r.cluster(ctx, steps)
 	}
 	r.sort()
 	return r.facts, err

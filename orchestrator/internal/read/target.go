@@ -4,13 +4,64 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"outrigger.dev/orchestrator/internal/doctor"
 	"outrigger.dev/orchestrator/internal/facts"
 )
+
+// cluster reads what can matter for the whole cluster, and asks the agents on a few nodes.
+func (r *reader) cluster(ctx context.Context, steps []step) error {
+	err := r.all(ctx, append(steps, r.nodes(), step{"pods that wait", r.waiting}, r.nodeEvents(""), step{"DaemonSets", r.unready}))
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(r.facts.Nodes, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+	steps = r.ofWaiting()
+	closely := doctor.Closely(r.facts)
+	for _, name := range closely {
+		steps = append(steps, r.agentsOf(name))
+	}
+	if err := r.all(ctx, steps); err != nil || !r.Ask {
+		return err
+	}
+	for _, name := range closely {
+		if err := r.ask(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxWaiting is the maximum number of pods whose Events are read.
+const maxWaiting = 20
+
+// ofWaiting returns the steps that read the Events of pods whose containers do not start.
+func (r *reader) ofWaiting() (steps []step) {
+	for _, p := range r.facts.Pods {
+		if p.Spec.NodeName == "" || p.Status.Phase != corev1.PodPending || len(steps) == maxWaiting {
+			continue
+		}
+		selector := "involvedObject.kind=Pod,involvedObject.name=" + p.Name
+		steps = append(steps, step{"Events of the pod " + p.Name, func(ctx context.Context) error { return r.events(ctx, p.Namespace, selector) }})
+	}
+	return steps
+}
+
+// agentsOf returns the step that reads the pods of agents, and the pods that request GPUs, on a node.
+func (r *reader) agentsOf(node string) step {
+	return step{"pods of the node " + node, func(ctx context.Context) error {
+		return r.pods(ctx, query{fields: "spec.nodeName=" + node}, func(p *corev1.Pod) {
+			if facts.RequestsGPU(p) || facts.Agent(p.Labels) != "" {
+				r.addPod(p)
+			}
+		})
+	}}
+}
 
 // waiting reads the pods that wait for a node or for their containers: agents, and pods that request GPUs.
 func (r *reader) waiting(ctx context.Context) error {
@@ -66,14 +117,10 @@ func (r *reader) node(ctx context.Context, steps []step) error {
 
 // aroundNode reads the agents and the Events of a node, and asks the agents.
 func (r *reader) aroundNode(ctx context.Context, name string, steps []step) error {
-	steps = append(steps, r.nodeEvents(name), step{"DaemonSets", r.daemonSets}, step{"pods of the node " + name, func(ctx context.Context) error {
-		return r.pods(ctx, query{fields: "spec.nodeName=" + name}, func(p *corev1.Pod) {
-			if facts.RequestsGPU(p) || facts.Agent(p.Labels) != "" {
-				r.addPod(p)
-			}
-		})
-	}})
-	if err := r.all(ctx, steps); err != nil || !r.Ask {
+	if err := r.all(ctx, append(steps, r.nodeEvents(name), step{"DaemonSets", r.daemonSets}, r.agentsOf(name))); err != nil {
+		return err
+	}
+	if err := r.all(ctx, r.ofWaiting()); err != nil || !r.Ask {
 		return err
 	}
 	return r.ask(ctx, name)
