@@ -221,7 +221,7 @@ func crowd(nodes int) facts.Facts {
 }
 
 func TestSizeIsBounded(t *testing.T) {
-	const nodes, limit = 2000, 2_000_000
+	const nodes, limit = 1000, 1_600_000
 	all := make([]archive.Log, nodes)
 	f := crowd(nodes)
 	for i := range all {

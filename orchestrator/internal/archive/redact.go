@@ -22,7 +22,8 @@ const (
 )
 
 // secretWord matches a part of the name of a secret value.
-const secretWord = `(?:passw(?:or)?d|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|encryption[_-]?key|credential|license[_-]?key)`
+const secretWord = `(?:passw(?:or)?d|passphrase|secret|token|cookie|credential|\bpwd\b|` +
+	`(?:api|access|private|encryption|licen[cs]e|account|shared|storage|client|ssh|signing)[_-]?key)`
 
 // The patterns of secrets in a text. Group 1 stays, and so does the last group, if there is one.
 var patterns = []struct {
@@ -42,7 +43,9 @@ var patterns = []struct {
 	// A certificate or key in a kubeconfig: "-----BEGIN" in base64.
 	{removedKey, regexp.MustCompile(`()\bLS0tLS1CRUdJTi[A-Za-z0-9+/=]+`)},
 	// The auths of a Docker config.
-	{removedPassword, regexp.MustCompile(`("auth"\s*:\s*")[^"]+`)},
+	{removedPassword, regexp.MustCompile(`(?i)(\bauth\\?["']?\s*[:=]\s*\\?["']?)(?:[a-z0-9+/]{8,}={0,2}|[a-z0-9+/]{4,}={1,2})`)},
+	// Signed URLs of object stores.
+	{removedPassword, regexp.MustCompile(`(?i)([?&](?:sig|signature|x-amz-signature|x-amz-credential|x-goog-signature)=)[^&\s"']+`)},
 }
 
 // assignment matches a name with a secret word, and its value: NAME=VALUE, NAME: VALUE, "NAME": "VALUE". Quotes can have
@@ -55,7 +58,7 @@ var (
 const secretValue = `(\\?"(?:[^"\\]|\\[^"])*\\?"|'[^']*'|[^\s"',;&)\]}]+)`
 
 // suspicious matches texts that can have a secret. Most texts of objects have none, and need no other pattern.
-var suspicious = regexp.MustCompile(`(?i)passw|passphrase|secret|token|credential|[_-]?key|@|authorization|bearer|"auth"|eyJ|_pat_|gh[pousr]_|glpat-|nvapi-|akia|xox|hf_|LS0tLS1CRUdJTi`)
+var suspicious = regexp.MustCompile(`(?i)passw|passphrase|secret|token|credential|cookie|pwd|key|@|auth|bearer|sig=|signature|eyJ|_pat_|gh[pousr]_|glpat-|nvapi-|akia|xox|hf_|LS0tLS1CRUdJTi`)
 
 // harmless matches the names of values that only name a secret, or count it.
 var harmless = regexp.MustCompile(`(?i)(?:names?|namespace|refs?|files?|paths?|dir|folder|mount|projected|seconds|expiry|count|type|kind|version|enabled|required|policy|provider)$`)
@@ -68,7 +71,7 @@ var secretName = regexp.MustCompile(`(?i)` + secretWord)
 func isSecret(name string) bool {
 	lower := strings.ToLower(name)
 	part := func(s string) bool { return strings.Contains(lower, s) }
-	return (part("pass") || part("secret") || part("token") || part("key") || part("credential")) && secretName.MatchString(name) && !harmless.MatchString(name)
+	return (part("pass") || part("secret") || part("token") || part("key") || part("credential") || part("cookie") || part("pwd")) && secretName.MatchString(name) && !harmless.MatchString(name)
 }
 
 // text replaces secrets of a text with marks, and counts them.
@@ -164,6 +167,24 @@ func (r removals) values(o map[string]any) {
 	}
 }
 
+// pair removes the value of a name and value: of an environment variable, or of an HTTP header.
+func (r removals) pair(list string, o map[string]any) {
+	name, _ := o["name"].(string)
+	value, _ := o["value"].(string)
+	what := ""
+	switch {
+	case value == "" || value == mark || name == visibleDevices:
+	case strings.HasSuffix(strings.ToLower(list), "env"):
+		what = removedEnv
+	case isSecret(name), strings.EqualFold(name, "Authorization"):
+		what = removedPassword
+	}
+	if what != "" {
+		o["value"] = mark
+		r.add(what)
+	}
+}
+
 // list removes secrets from a list. The lists of values that begin a process have environment variables and arguments.
 func (r removals) list(key string, items []any) {
 	after := "" // the argument before, if it is a flag whose value is the next argument
@@ -182,10 +203,7 @@ func (r removals) list(key string, items []any) {
 		case []any:
 			r.list(key, v)
 		case map[string]any:
-			if text, is := v["value"].(string); is && text != "" && text != mark && v["name"] != visibleDevices && strings.HasSuffix(strings.ToLower(key), "env") {
-				v["value"] = mark
-				r.add(removedEnv)
-			}
+			r.pair(key, v)
 			r.values(v)
 		}
 	}

@@ -32,6 +32,12 @@ func TestTexts(t *testing.T) {
 		`{"auths":{"r":{"auth":"U0VFRA=="}}}`:                              `{"auths":{"r":{"auth":"REMOVED"}}}`,
 		"client-key-data: LS0tLS1CRUdJTiBSU0VFRA==":                        "client-key-data: REMOVED",
 		`secrets "registry" is forbidden: no permission`:                   `secrets "registry" is forbidden: no permission`,
+		"auth: U0VFRDpTRUVE":                                               "auth: REMOVED",
+		"DefaultEndpointsProtocol=https;AccountKey=SEED==;End=x":           "DefaultEndpointsProtocol=https;AccountKey=REMOVED;End=x",
+		"Server=a;Pwd=SEED;":                                               "Server=a;Pwd=REMOVED;",
+		"Cookie: SEED":                                                     "Cookie: REMOVED",
+		"GET https://s3/a?X-Amz-Signature=SEED&b=c":                        "GET https://s3/a?X-Amz-Signature=REMOVED&b=c",
+		"--config-key=b publicKey=a monkey: b":                             "--config-key=b publicKey=a monkey: b",
 		"docker run user@host token":                                       "docker run user@host token",
 	} {
 		assert.Check(t, removals{}.text(in) == want, "text(%q)\n%q, want\n%q", in, removals{}.text(in), want)
@@ -50,7 +56,10 @@ func TestObjects(t *testing.T) {
 			"imagePullSecrets": []any{map[string]any{"name": "registry"}},
 			"containers": []any{map[string]any{
 				"args": []any{"--password", "SEED", "--token=SEED", "--config-file", "/etc/a", "--secret-name", "kept"},
-				"env":  []any{map[string]any{"name": "A", "value": "SEED"}, map[string]any{"name": "B", "value": ""}, map[string]any{"name": "C"}},
+				"readinessProbe": map[string]any{"httpGet": map[string]any{"httpHeaders": []any{
+					map[string]any{"name": "Authorization", "value": "SEED"}, map[string]any{"name": "X-Auth-Token", "value": "SEED"}, map[string]any{"name": "Host", "value": "a"},
+				}}},
+				"env": []any{map[string]any{"name": "A", "value": "SEED"}, map[string]any{"name": "B", "value": ""}, map[string]any{"name": "C"}},
 			}},
 			"volumes":      []any{map[string]any{"secret": map[string]any{"secretName": "registry"}}},
 			"extraObjects": []any{map[string]any{"kind": "Secret", "stringData": map[string]any{"a": "SEED"}}},
@@ -63,7 +72,10 @@ func TestObjects(t *testing.T) {
 			"imagePullSecrets": []any{map[string]any{"name": "registry"}},
 			"containers": []any{map[string]any{
 				"args": []any{"--password", mark, "--token=" + mark, "--config-file", "/etc/a", "--secret-name", "kept"},
-				"env":  []any{map[string]any{"name": "A", "value": mark}, map[string]any{"name": "B", "value": ""}, map[string]any{"name": "C"}},
+				"readinessProbe": map[string]any{"httpGet": map[string]any{"httpHeaders": []any{
+					map[string]any{"name": "Authorization", "value": mark}, map[string]any{"name": "X-Auth-Token", "value": mark}, map[string]any{"name": "Host", "value": "a"},
+				}}},
+				"env": []any{map[string]any{"name": "A", "value": mark}, map[string]any{"name": "B", "value": ""}, map[string]any{"name": "C"}},
 			}},
 			"volumes":      []any{map[string]any{"secret": map[string]any{"secretName": "registry"}}},
 			"extraObjects": []any{map[string]any{"kind": "Secret", "stringData": mark}},
@@ -72,7 +84,7 @@ func TestObjects(t *testing.T) {
 	removed := removals{}
 	removed.object(pod)
 	assert.DeepEqual(t, pod, want)
-	assert.DeepEqual(t, removed, removals{removedEnv: 1, removedAnnotation: 1, removedPassword: 3, removedURL: 1, removedSecret: 1})
+	assert.DeepEqual(t, removed, removals{removedEnv: 1, removedAnnotation: 1, removedPassword: 5, removedURL: 1, removedSecret: 1})
 }
 
 // The values of one variable say which GPUs a container sees.
