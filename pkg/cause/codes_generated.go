@@ -620,7 +620,7 @@ func (c Code) Row() Row {
 	case RuntimeClassWrong:
 		return Row{c, "request", Fails, "The RuntimeClass of a pod does not select the runtime that adds GPUs to containers.", "set runtimeClassName of the pod to nvidia, or remove it if the nodes use CDI or have that runtime as default"}
 	case NoGPURequested:
-		return Row{c, "request", Fails, "No container of a pod requests a GPU.", "request a resource that the text lists in resources.limits of the container"}
+		return Row{c, "request", Fails, "No container of a pod requests a GPU.", "request a resource such as nvidia.com/gpu in resources.limits of the container"}
 	case GPUsHidden:
 		return Row{c, "request", Fails, "The variable NVIDIA_VISIBLE_DEVICES of a container hides the GPUs.", "remove the variable from the pod: the device plugin sets it"}
 	case NodeOptedOut:

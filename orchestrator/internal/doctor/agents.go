@@ -36,7 +36,7 @@ func (d *diagnosis) ofAgents(n *corev1.Node) (all []Finding, fails bool) {
 // ofAgentPod returns the finding of a pod of an agent that is not ready, or crashes.
 func (d *diagnosis) ofAgentPod(p *corev1.Pod, agent string) (Finding, bool) {
 	m := observe.PodOf(p)
-	if m == nil || m.Ready && !d.Taken.Before(m.Loops) {
+	if m == nil || m.Ready && !d.Taken.Before(m.Loops) || m.Phase == string(corev1.PodSucceeded) {
 		return Finding{}, false
 	}
 	f := d.ofPod(p, m)
@@ -87,12 +87,12 @@ func (d *diagnosis) saidReady(p *corev1.Pod) string {
 // readyFails precedes the answer of an agent that is not ready, in the error of the command probe.
 const readyFails = "readyz answers 503: "
 
-// lastWarning returns the newest Warning about an object, or nil.
+// lastWarning returns the newest Warning about an object, or nil. A Warning about cluster DNS is no reason: the kubelet
+// starts the pod.
 func (d *diagnosis) lastWarning(kind, namespace, name string) *corev1.Event {
-	list := d.events[eventKey(kind, namespace, name)]
-	for i := len(list) - 1; i >= 0; i-- {
-		if list[i].Type == corev1.EventTypeWarning {
-			return list[i]
+	for _, e := range slices.Backward(d.events[eventKey(kind, namespace, name)]) {
+		if e.Type == corev1.EventTypeWarning && e.Reason != "MissingClusterDNS" && e.Reason != "DNSConfigForming" {
+			return e
 		}
 	}
 	return nil

@@ -28,7 +28,8 @@ func (d *diagnosis) pod(r *Report, t facts.Target) {
 	}
 	own := d.ofUserPod(p)
 	order(own)
-	if n := d.nodes[p.Spec.NodeName]; n != nil && p.Spec.NodeName != "" {
+	// A pod that requests no GPU can be on any node, so the GPUs of its node explain nothing.
+	if n := d.nodes[p.Spec.NodeName]; n != nil && p.Spec.NodeName != "" && !hasCode(own, cause.NoGPURequested) {
 		of := d.ofNode(n)
 		if len(own) > 0 || hasBreak(of) {
 			own = append(own, of...)
@@ -124,7 +125,7 @@ func (d *diagnosis) withoutClass(p *corev1.Pod, class string) Finding {
 func (d *diagnosis) ofContainers(p *corev1.Pod) (all []Finding) {
 	subject, source := "pod "+p.Namespace+"/"+p.Name, "spec of the pod"
 	if !facts.RequestsGPU(p) && len(p.Spec.ResourceClaims) == 0 {
-		return []Finding{newFinding(cause.NoGPURequested, subject, "no container has a limit of a resource nvidia.com/*; the cluster offers "+d.offers(), source)}
+		return []Finding{newFinding(cause.NoGPURequested, subject, "no container has a limit of a resource nvidia.com/*", source)}
 	}
 	if class := p.Spec.RuntimeClassName; class != nil {
 		switch handler := d.class(*class); {

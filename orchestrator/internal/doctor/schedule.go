@@ -139,7 +139,8 @@ func (s *search) findings(reasons map[cause.Code][]string, details map[cause.Cod
 		}
 		text := health.Abbreviate(nodes, len(nodes))
 		if detail := details[code]; len(detail) > 0 {
-			text += ": " + strings.Join(detail[:min(len(detail), health.MaxNamed)], "; ")
+			// With one node, the detail need not name it again.
+			text += ": " + strings.TrimPrefix(strings.Join(detail[:min(len(detail), health.MaxNamed)], "; "), text+": ")
 		}
 		f := newFinding(code, s.subject, text, s.source)
 		f.Fix = strings.ReplaceAll(f.Fix, "NODE", nodes[0])

@@ -1,0 +1,70 @@
+package doctor_test
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"outrigger.dev/orchestrator/internal/doctor"
+	"outrigger.dev/orchestrator/internal/facts"
+	"outrigger.dev/pkg/cause"
+)
+
+// What explains nothing is not in a report, or not before the cause.
+func TestNoiseIsNoCause(t *testing.T) {
+	one := map[string]int64{gpu: 1}
+	for name, tc := range map[string]struct {
+		change func(c *cluster) facts.Target
+		want   []cause.Code
+		// lacks is in no evidence.
+		lacks string
+	}{
+		"a pod without a request on a node without GPUs": {func(c *cluster) facts.Target {
+			n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "plain"}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}
+			c.Nodes = append(c.Nodes, n)
+			c.user("train", "plain", nil)
+			return ofTrain()
+		}, []cause.Code{cause.NoGPURequested}, ""},
+		"a validation that has ended": {func(c *cluster) facts.Target {
+			p := c.agent(facts.FeatureDiscovery, node).DeepCopy()
+			p.Name, p.OwnerReferences = "nvidia-driver-validation", nil
+			p.Labels = map[string]string{"app.kubernetes.io/part-of": "outrigger", "outrigger.dev/validation": "nvidia-driver-validation"}
+			p.Status = corev1.PodStatus{Phase: corev1.PodSucceeded, ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{
+				Terminated: &corev1.ContainerStateTerminated{Reason: "Completed"},
+			}}}}
+			c.Pods = append(c.Pods, p)
+			return onNode()
+		}, nil, ""},
+		"a Warning that stops no container": {func(c *cluster) facts.Target {
+			p := c.user("train", node, one)
+			p.Status.Phase = corev1.PodPending
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}}}
+			c.event("Pod", "team", "train", "FailedMount", "no Secret key")
+			c.event("Pod", "team", "train", "MissingClusterDNS", "kubelet does not have ClusterDNS IP configured")
+			return ofTrain()
+		}, []cause.Code{cause.ContainerCreating}, "ClusterDNS"},
+		"the name of the only node": {func(c *cluster) facts.Target {
+			c.user("other", node, map[string]int64{gpu: 8})
+			c.user("train", "", one)
+			return ofTrain()
+		}, []cause.Code{cause.GPUsExhausted}, node + ": " + node},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := healthy(node)
+			target := tc.change(c)
+			r := doctor.Diagnose(c.Facts, target)
+			var got []cause.Code
+			for _, f := range r.Findings {
+				got = append(got, f.Code)
+				if tc.lacks != "" && strings.Contains(f.Evidence, tc.lacks) {
+					t.Errorf("the evidence has %q: %s", tc.lacks, f.Evidence)
+				}
+			}
+			if len(got) != len(tc.want) || len(got) > 0 && got[0] != tc.want[0] {
+				t.Errorf("the findings are %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
