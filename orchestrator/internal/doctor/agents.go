@@ -73,7 +73,7 @@ func (d *diagnosis) ofPod(p *corev1.Pod, m *model.Pod) Finding {
 	return f
 }
 
-// saidReady returns what an agent answered to readyz, or "".
+// saidReady returns the answer of an agent that is not ready, or "".
 func (d *diagnosis) saidReady(p *corev1.Pod) string {
 	for _, a := range d.answers[p.Spec.NodeName] {
 		if d.close(p.Spec.NodeName) && a.Pod == p.Name && slices.Contains(a.Command, "readyz") {

@@ -195,7 +195,7 @@ func (d *diagnosis) ofWaitingPods() (all []Finding) {
 		looked++
 		if found := d.ofUserPod(p); len(found) > 0 {
 			f := found[0]
-			f.breaks, f.node = false, "" // the nodes are the cause, or the request is
+			f.breaks, f.node, f.Nodes = false, "", 0 // the nodes are the cause, or the request is
 			all = append(all, f)
 		}
 	}

@@ -65,7 +65,7 @@ func codesOf(e *corev1.Event) []cause.Cause {
 	}
 }
 
-// ended reports whether a later Event ends what an Event with a reason reports.
+// ended reports whether a later Event ends the state that an Event with a reason reports.
 func ended(later []*corev1.Event, reason string) bool {
 	ends := map[string]string{
 		string(cause.DeviceUnhealthy): "DeviceHealthy", string(cause.VGPULicenseLost): "VGPULicensed", string(cause.VGPULicenseMissing): "VGPULicensed",

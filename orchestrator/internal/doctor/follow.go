@@ -41,12 +41,13 @@ func join(all []Finding) []Finding {
 	return append([]Finding{*first}, rest...)
 }
 
-// merge removes a finding whose code another finding of the same subject has, and keeps the one with more detail.
+// merge removes a finding whose code another finding of the same link or subject has, and keeps the finding with more
+// detail.
 func merge(all []Finding) []Finding {
 	var out []Finding
 	for _, f := range all {
 		at := slices.IndexFunc(out, func(o Finding) bool {
-			return o.Code == f.Code && (o.node == f.node && f.node != "" || o.Subject == f.Subject)
+			return o.Code == f.Code && (o.node == f.node && f.node != "" && o.Link == f.Link || o.Subject == f.Subject)
 		})
 		switch {
 		case at < 0:

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -47,6 +48,9 @@ func (d *diagnosis) ofNode(n *corev1.Node) []Finding {
 		return ready // the state of everything else is unknown
 	}
 	all, fails := d.ofAgents(n)
+	if !unusable {
+		all = slices.DeleteFunc(all, d.isStarting)
+	}
 	all = append(all, d.ofChanges(n)...)
 	all = append(all, ready...)
 	all = append(all, ofLabels(n, unusable)...)
@@ -64,6 +68,11 @@ func (d *diagnosis) ofNode(n *corev1.Node) []Finding {
 	all = merge(all)
 	order(all)
 	return all
+}
+
+// isStarting reports whether a pod has only begun to start or end, as in each rollout.
+func (d *diagnosis) isStarting(f Finding) bool {
+	return f.Severity == cause.Starts && f.Since != nil && d.Taken.Sub(*f.Since) < health.Patience
 }
 
 // ofReady returns the findings of the conditions of a node, and of its allocatable GPUs.

@@ -62,8 +62,8 @@ func writeFinding(b *strings.Builder, number int, f Finding) {
 
 // where returns the subject of a finding, or the nodes.
 func where(f Finding) string {
-	if len(f.Examples) > 1 {
-		return "on " + health.Abbreviate(f.Examples, max(f.count, f.Nodes, len(f.Examples)))
+	if f.count > 1 {
+		return "on " + health.Abbreviate(f.Examples, f.count)
 	}
 	return "on " + f.Subject
 }

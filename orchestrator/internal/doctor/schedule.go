@@ -46,7 +46,6 @@ func (d *diagnosis) ofUnscheduled(p *corev1.Pod) []Finding {
 	}
 	for i := range found {
 		found[i] = found[i].since(p.CreationTimestamp.Time)
-		found[i].count = len(found[i].Examples)
 	}
 	return found
 }
@@ -138,6 +137,9 @@ func (s *search) findings(reasons map[cause.Code][]string, details map[cause.Cod
 			continue
 		}
 		text := health.Abbreviate(nodes, len(nodes))
+		if code == cause.GPUsExhausted || code == cause.NodesNotUsable {
+			text = plural(len(nodes), "node") // the details name them
+		}
 		if detail := details[code]; len(detail) > 0 {
 			// With one node, the detail need not name it again.
 			text += ": " + strings.TrimPrefix(strings.Join(detail[:min(len(detail), health.MaxNamed)], "; "), text+": ")

@@ -20,9 +20,9 @@ const (
 	// settle is how long a cause has to last before it counts. It is longer than the 10 s between
 	// two reports of a kubelet, so that the restart of an agent is no cause.
 	settle = 15 * time.Second
-	// patience is how long a pod or a node may start. It leaves time to pull an image of several
+	// Patience is how long a pod or a node may start. It leaves time to pull an image of several
 	// GB, or to build and load a driver.
-	patience = 10 * time.Minute
+	Patience = 10 * time.Minute
 )
 
 // View is the health of a cluster at one moment.
@@ -78,7 +78,7 @@ func New(stages []model.Stage, s model.State) *View {
 // lasted reports whether a cause has lasted long enough to count. lost says that the node has worked
 // before, so that it is not starting.
 func (v *View) lasted(t Trouble, lost bool) bool {
-	limit := patience
+	limit := Patience
 	if t.Severity == cause.Fails || lost {
 		limit = settle
 	}
