@@ -59,7 +59,7 @@ func (l *loaded) folder(name string) error {
 	if err != nil {
 		return err
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	return fs.WalkDir(root.FS(), ".", func(file string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err

@@ -27,7 +27,7 @@ func foreignFiles() []string {
 }
 
 // foreign reads NVIDIA's must-gather in a folder of the loaded files.
-func (l *loaded) foreign(dir string) (facts.Facts, error) {
+func (l *loaded) foreign(dir string) facts.Facts {
 	var f facts.Facts
 	r := reader{loaded: l, dir: dir, unseen: &f.Unseen}
 	if r.has(theirNoPolicy) {
@@ -54,7 +54,7 @@ func (l *loaded) foreign(dir string) (facts.Facts, error) {
 	} {
 		f.Unseen = append(f.Unseen, facts.Unseen{What: what, Why: "NVIDIA's must-gather does not collect it"})
 	}
-	return f, nil
+	return f
 }
 
 func (r reader) has(file string) bool {

@@ -22,7 +22,7 @@ func Read(name string) (facts.Facts, error) {
 	if dir, ok := l.root(indexFile); ok {
 		f, err = l.own(dir)
 	} else if dir, ok := l.root(foreignFiles()...); ok {
-		f, err = l.foreign(dir)
+		f = l.foreign(dir)
 	} else {
 		err = fmt.Errorf("it has no %s, and no file of NVIDIA's must-gather: give the folder or the .tar.gz that must-gather has written", indexFile)
 	}

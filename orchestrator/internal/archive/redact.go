@@ -26,10 +26,10 @@ const secretWord = `(?:passw(?:or)?d|passphrase|secret|token|cookie|credential|\
 	`(?:api|access|private|encryption|licen[cs]e|account|shared|storage|client|ssh|signing)[_-]?key)`
 
 // The patterns of secrets in a text. Group 1 stays, and so does the last group, if there is one.
-var patterns = []struct {
+var patterns = []struct { //nolint:gochecknoglobals // it is constant
 	what    string
 	pattern *regexp.Regexp
-}{ //nolint:gochecknoglobals // it is constant
+}{
 	{removedKey, regexp.MustCompile(`()(?s:-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z))`)},
 	// The beginning of a log can be in the middle of a key.
 	{removedKey, regexp.MustCompile(`()(?:[A-Za-z0-9+/=]+(?:\\n|\s)+)*-----END [A-Z0-9 ]*PRIVATE KEY-----`)},

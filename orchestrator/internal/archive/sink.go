@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,7 +31,7 @@ func newSink(dest string, at time.Time) (sink, error) {
 	dest = filepath.Clean(dest)
 	entries, err := os.ReadDir(dest)
 	switch {
-	case err == nil && len(entries) == 0 && !strings.HasSuffix(dest, suffix), os.IsNotExist(err):
+	case err == nil && len(entries) == 0 && !strings.HasSuffix(dest, suffix), errors.Is(err, fs.ErrNotExist):
 	case err == nil:
 		return nil, fmt.Errorf("write %s: the folder exists and is not empty: choose another name with --dest", dest)
 	default:

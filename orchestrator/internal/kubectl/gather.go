@@ -97,7 +97,7 @@ func (g *gather) run(ctx context.Context, now time.Time) (result gathered, err e
 	if err != nil {
 		return gathered{}, err
 	}
-	g.progress.Step("write the objects")
+	g.progress.Step("writes the objects")
 	g.out.Releases(releases(f))
 	if err := g.out.Facts(f); err != nil {
 		return gathered{}, err
@@ -133,7 +133,7 @@ func (g *gather) logs(ctx context.Context, pods []*corev1.Pod) error {
 	}
 	g.failed = map[string]int{}
 	for i, p := range agents {
-		g.progress.Step("read the logs of pod %d of %d: %s", i+1, len(agents), p.Name)
+		g.progress.Step("reads the logs of pod %d of %d: %s", i+1, len(agents), p.Name)
 		if more, err := g.podLogs(ctx, p); err != nil {
 			return err
 		} else if !more {

@@ -3,6 +3,7 @@ package kubectl_test
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -86,14 +87,17 @@ func (r rig) objects() {
 	r.node("gpu-2", "False", "ToolkitNotReady", 0)
 	r.create("v1", "Node", &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
 	labels := map[string]string{"app.kubernetes.io/part-of": "outrigger", "app.kubernetes.io/component": "device-plugin", "app.kubernetes.io/name": "device-plugin"}
-	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{NodeSelector: map[string]string{"none": "none"}, Containers: []corev1.Container{r.container("device-plugin")}}}
+	// The controller of DaemonSets must not adopt the pods of this rig, because it would delete them.
+	own := maps.Clone(labels)
+	own["app.kubernetes.io/name"] = "another"
+	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: own}, Spec: corev1.PodSpec{NodeSelector: map[string]string{"none": "none"}, Containers: []corev1.Container{r.container("device-plugin")}}}
 	r.create("apps/v1", "DaemonSet", &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: "gpu-operator-device-plugin",
 			Labels:      map[string]string{"app.kubernetes.io/part-of": "outrigger", "app.kubernetes.io/instance": "gpu-operator", "helm.sh/chart": "device-plugin-26.11.0", "app.kubernetes.io/version": "26.11.0"},
 			Annotations: map[string]string{"kubectl.kubernetes.io/last-applied-configuration": seed},
 		},
-		Spec: appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app.kubernetes.io/name": "device-plugin"}}, Template: template},
+		Spec: appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app.kubernetes.io/name": "another"}}, Template: template},
 	})
 	r.pod("plugin-1", namespace, "gpu-1", labels, true)
 	r.pod("plugin-2", namespace, "gpu-2", labels, false)
@@ -171,9 +175,9 @@ func (r rig) run(args ...string) (out string, code int) {
 // exporter starts the exporter of a node, and creates its pod.
 func (r rig) exporter(node string) *httptest.Server {
 	r.Helper()
-	listener, err := net.Listen("tcp", net.JoinHostPort(address(r), "0"))
+	listener, err := (&net.ListenConfig{}).Listen(r.Context(), "tcp", net.JoinHostPort(address(r), "0"))
 	assert.NilError(r, err)
-	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { //nolint:gosec // a test
+	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if q.URL.Path == "/metrics" {
 			fmt.Fprint(w, "# TYPE DCGM_FI_DEV_GPU_UTIL gauge\nDCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"GPU-0\",modelName=\"NVIDIA L4\",namespace=\"ml\",pod=\"train\"} 73\n")
 		}

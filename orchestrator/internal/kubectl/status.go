@@ -68,19 +68,20 @@ func exitCode(worst cause.Severity) error {
 		return nil
 	case cause.Fails:
 		return cli.Exit("", exitFailed)
+	default:
+		return cli.Exit("", exitWaits)
 	}
-	return cli.Exit("", exitWaits)
 }
 
 // show reads and prints a value once, or again and again.
-func (s *settings) show(c *cli.Context, watch bool, read func(ctx context.Context, progress func(string)) (any, func(table.Out) error, error)) error {
+func (s *settings) show(c *cli.Context, watch bool, load func(ctx context.Context, progress func(string)) (any, func(table.Out) error, error)) error {
 	progress := table.NewProgress(table.For(c.App.ErrWriter))
 	defer progress.End()
 	step := func(what string) { progress.Step("%s", what) }
-	print := func(ctx context.Context, o table.Out) error {
+	draw := func(ctx context.Context, o table.Out) error {
 		ctx, cancel := context.WithTimeout(ctx, readTimeout)
 		defer cancel()
-		value, people, err := read(ctx, step)
+		value, people, err := load(ctx, step)
 		progress.End()
 		if err != nil {
 			return err
@@ -88,9 +89,9 @@ func (s *settings) show(c *cli.Context, watch bool, read func(ctx context.Contex
 		return table.Print(o, s.output, value, people)
 	}
 	if watch {
-		return table.Watch(c.Context, table.For(c.App.Writer), refresh, print)
+		return table.Watch(c.Context, table.For(c.App.Writer), refresh, draw)
 	}
-	return print(c.Context, table.For(c.App.Writer))
+	return draw(c.Context, table.For(c.App.Writer))
 }
 
 // readStatus reads the nodes and agents, and the status of the orchestrator. A cluster need not have an orchestrator, and the
@@ -100,7 +101,7 @@ func readStatus(ctx context.Context, store once.Store, progress func(string)) (v
 	if err != nil {
 		return view.Status{}, err
 	}
-	progress("read the status")
+	progress("reads the status")
 	now, err := once.Current(ctx, store, slog.New(slog.DiscardHandler))
 	switch {
 	case errors.Is(err, once.ErrNothing):

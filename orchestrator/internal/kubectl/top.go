@@ -45,7 +45,7 @@ func readTop(ctx context.Context, client *cluster.Client, node string, progress 
 	if err != nil {
 		return view.Top{}, err
 	}
-	progress("ask the exporters")
+	progress("asks the exporters")
 	metrics, why := read.Use(ctx, client, f.Pods)
 	devices := map[string][]view.Device{}
 	for name, text := range metrics {

@@ -20,6 +20,7 @@ func TestCommandsOnACluster(t *testing.T) {
 	t.Run("top", r.top)
 	t.Run("must-gather", r.gather)
 	t.Run("must-gather that is interrupted", r.interrupted)
+	t.Run("offline", r.offline)
 	t.Run("rights that are missing", r.forbidden)
 	t.Run("use", r.use)
 	t.Run("status without an orchestrator", r.bare)

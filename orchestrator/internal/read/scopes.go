@@ -112,7 +112,7 @@ func (r *reader) askAll(ctx context.Context) error {
 		nodes = nodes[:maxAsked]
 	}
 	for i, n := range nodes {
-		r.Progress(fmt.Sprintf("ask the agents of node %d of %d: %s", i+1, len(nodes), n.Name))
+		r.Progress(fmt.Sprintf("asks the agents of node %d of %d: %s", i+1, len(nodes), n.Name))
 		before := len(r.facts.Unseen)
 		if err := r.ask(ctx, n.Name); err != nil {
 			return err

@@ -76,13 +76,13 @@ func TestProgress(t *testing.T) {
 				c.out.Writer = &out
 				p := table.NewProgress(c.out)
 				p.Step("fast")
-				time.Sleep(time.Second)
+				<-time.After(time.Second)
 				p.Step("slow")
-				time.Sleep(2 * time.Second)
+				<-time.After(2 * time.Second)
 				p.Step("slower %d", 2)
 				p.Step("slower %d", 3)
 				p.Step("slower %d", 3)
-				time.Sleep(9 * time.Second / 2)
+				<-time.After(9 * time.Second / 2)
 				p.End()
 				p.Step("late")
 				if out.String() != c.want {
@@ -92,7 +92,7 @@ func TestProgress(t *testing.T) {
 				p = table.NewProgress(c.out)
 				p.Step("fast")
 				p.End()
-				time.Sleep(5 * time.Second)
+				<-time.After(5 * time.Second)
 				if out.Len() > 0 {
 					t.Errorf("a fast command printed %q", out.String())
 				}
