@@ -83,6 +83,7 @@ func (s *settings) commands() []*cli.Command {
 		s.statusCommand(),
 		s.topCommand(),
 		s.gatherCommand(),
+		s.migrateCommand(),
 		s.validateCommand(),
 	}
 }

@@ -37,6 +37,8 @@ type Component struct {
 	// and that Outrigger does not have.
 	Label string   `json:"label"`
 	More  []string `json:"more,omitempty"`
+	// Offers says that the GPUs which the node offers depend on the component.
+	Offers bool `json:"-"`
 	// Effect says what the hand-over interrupts on a node.
 	Effect string `json:"effect"`
 }
@@ -64,7 +66,7 @@ func Components() []Component {
 			Effect: "the MIG devices stay; a change of nvidia.com/mig.config waits for some seconds; GPU pods keep running",
 		},
 		{
-			Name: "device-plugin", Key: "devicePlugin", Chart: "device-plugin", Label: deploy + "device-plugin",
+			Name: "device-plugin", Key: "devicePlugin", Chart: "device-plugin", Label: deploy + "device-plugin", Offers: true,
 			Effect: "the node offers no GPU to new pods for some seconds; GPU pods keep running and keep their GPUs, except pods that share a GPU by MPS",
 		},
 		{
@@ -72,7 +74,7 @@ func Components() []Component {
 			Effect: "the container engine may restart, and new GPU containers wait for some seconds; running containers keep running",
 		},
 		{
-			Name: Driver, Key: "driver", Chart: "driver-loader", Label: deploy + "driver", More: []string{deploy + "operator-validator"},
+			Name: Driver, Key: "driver", Chart: "driver-loader", Label: deploy + "driver", More: []string{deploy + "operator-validator"}, Offers: true,
 			Effect: "NVIDIA's driver container tries to unload the driver when it ends: the GPU pods of the node must end first",
 		},
 	}

@@ -66,6 +66,11 @@ func (p *Plan) absent() {
 			p.Ignored = append(p.Ignored, d)
 		}
 	}
+	p.inert()
+}
+
+// inert removes sections that have no effect.
+func (p *Plan) inert() {
 	if !enabled(p.Values, Driver) {
 		for _, key := range []string{"gds", "gdrcopy"} {
 			if lookup(p.Values, key+".enabled") == true {
@@ -75,6 +80,12 @@ func (p *Plan) absent() {
 	}
 	if lookup(p.Values, "nfd.enabled") == true {
 		p.change("nfd.enabled", false, "feature discovery finds the nodes with GPUs itself", "install Node Feature Discovery separately if other programs use its labels: it goes with NVIDIA's chart")
+	}
+	for _, key := range []string{"ccManager", "kataSandboxDevicePlugin", "sandboxDevicePlugin", "vfioManager", "vgpuDeviceManager"} {
+		if section := p.Values[key]; !empty(section) {
+			p.Ignored = append(p.Ignored, Difference{Path: key, From: short(section), Why: "GPUs for virtual machines are not supported"})
+		}
+		delete(p.Values, key)
 	}
 	delete(p.Values, "clusterPolicy")
 	delete(p.Values, "nfd")

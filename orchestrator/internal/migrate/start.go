@@ -15,6 +15,8 @@ func start(values map[string]any, steps []Component) map[string]any {
 	}
 	// NVIDIA's operator labels the nodes, and its validator checks them, until it is uninstalled. It owns the RuntimeClasses.
 	set(v, "gfd.presence.enabled", false)
+	// GPUReady would need the agents that do not run on the node yet.
+	set(v, "gfd.readyChain", []any{})
 	set(v, "validator.enabled", false)
 	set(v, "toolkit.runtimeClass.create", false)
 	if enabled(values, Driver) && lookup(v, "global.nvidiaDriverRoot") == nil {

@@ -1,0 +1,113 @@
+package kubectl_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"outrigger.dev/orchestrator/internal/cluster/clustertest"
+	"outrigger.dev/orchestrator/internal/kubectl"
+	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/pkg/kube/apitest"
+)
+
+// command runs the plugin, and returns its exit code and its outputs.
+func command(args ...string) (code int, stdout, stderr string) {
+	var out, log strings.Builder
+	code = kubectl.Main(append([]string{"kubectl-outrigger"}, args...), &out, &log)
+	return code, out.String(), log.String()
+}
+
+func TestMigrateWithoutACluster(t *testing.T) {
+	values := filepath.Join(t.TempDir(), "values.yaml")
+	for _, c := range []struct {
+		args   []string
+		code   int
+		output []string
+	}{
+		{[]string{"--registry", "r.example.org/gpu", "--write", values}, 0, []string{"devicePlugin.image: nvcr.io/nvidia/k8s-device-plugin:v0.19.3", "6. driver", "--values " + values}},
+		{nil, 0, []string{"Missing: global.registry", "--write FILE"}},
+		{[]string{"--only", "driver"}, 1, []string{"--from-file is for a plan"}},
+		{[]string{"extra"}, 1, []string{`unexpected argument "extra"`}},
+	} {
+		code, stdout, stderr := command(append([]string{"migrate", "--from-file", "../migrate/testdata/clusterpolicy-26.7.yaml"}, c.args...)...)
+		for _, want := range c.output {
+			if code != c.code || !strings.Contains(stdout+stderr, want) {
+				t.Errorf("%q: exit code %d, want %q in:\n%s%s", c.args, code, want, stdout, stderr)
+			}
+		}
+	}
+	text, err := os.ReadFile(values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var written struct {
+		Global struct{ Registry string }
+		Gfd    struct{ NodeSelector map[string]string }
+	}
+	if err := yaml.Unmarshal(text, &written); err != nil || written.Global.Registry != "r.example.org/gpu" || written.Gfd.NodeSelector["nvidia.com/gpu.deploy.gpu-feature-discovery"] != "outrigger" {
+		t.Errorf("values: %v, %+v", err, written)
+	}
+}
+
+// TestMigrateChangesNothingWithoutYes runs the command on a cluster with a node that NVIDIA's GPU Operator labels.
+func TestMigrateChangesNothingWithoutYes(t *testing.T) {
+	c := clustertest.New(t)
+	create := func(kind, api string, rest map[string]any) {
+		rest["kind"], rest["apiVersion"] = kind, api
+		c.Create(&unstructured.Unstructured{Object: rest})
+	}
+	const label = "nvidia.com/gpu.deploy.dcgm-exporter"
+	create("Node", "v1", map[string]any{"metadata": map[string]any{"name": "a", "labels": map[string]any{label: "true"}}})
+	config := apitest.Kubeconfig(t, c.REST)
+	if code, _, stderr := command("--kubeconfig", config, "migrate"); code != 1 || !strings.Contains(stderr, "no ClusterPolicy, NVIDIADriver or GPUCluster of nvidia.com") {
+		t.Errorf("without NVIDIA's GPU Operator: exit code %d, %s", code, stderr)
+	}
+	create("CustomResourceDefinition", "apiextensions.k8s.io/v1", map[string]any{
+		"metadata": map[string]any{"name": "clusterpolicies.nvidia.com"},
+		"spec": map[string]any{
+			"group": "nvidia.com", "scope": "Cluster", "names": map[string]any{"kind": "ClusterPolicy", "plural": "clusterpolicies"},
+			"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": map[string]any{
+				"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+			}}},
+		},
+	})
+	text, err := os.ReadFile("../migrate/testdata/clusterpolicy-24.3.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy := map[string]any{}
+	if err := yaml.Unmarshal(text, &policy); err != nil {
+		t.Fatal(err)
+	}
+	c.Create(&unstructured.Unstructured{Object: policy})
+	node := func() string {
+		return c.Get(model.Ref{APIVersion: "v1", Kind: "Node", Name: "a"}).GetResourceVersion()
+	}
+	before := node()
+	for args, want := range map[string]string{
+		"":                       "dcgm-exporter      1       0",
+		"--only dcgm-exporter":   "Nothing has been changed: add --yes.",
+		"--undo":                 "No node is left to hand over.",
+		"--only device-plugin":   "nodes   none",
+		"--undo --only toolkit":  "Hand-over of toolkit back to NVIDIA's GPU Operator",
+		"--only driver --evict":  "nodes   none",
+		"--registry r.example/a": "Taken over unchanged",
+	} {
+		code, stdout, stderr := command(append([]string{"--kubeconfig", config, "migrate"}, strings.Fields(args)...)...)
+		if code != 0 || !strings.Contains(stdout, want) {
+			t.Errorf("%s: exit code %d, want %q in:\n%s%s", args, code, want, stdout, stderr)
+		}
+	}
+	// Outrigger is not installed.
+	if code, _, stderr := command("--kubeconfig", config, "migrate", "--only", "dcgm-exporter", "--yes"); code != 1 || !strings.Contains(stderr, "install the chart outrigger") {
+		t.Errorf("without Outrigger: exit code %d, %s", code, stderr)
+	}
+	if node() != before {
+		t.Error("the node has been changed")
+	}
+}

@@ -1,0 +1,179 @@
+package migrate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Step is the hand-over of one component, in one direction.
+type Step struct {
+	Component Component `json:"component"`
+	// From and To are the values of the label: Theirs and Ours, or the other way round with --undo.
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Nodes are handed over, in this order. Done already have the value To. Skipped say why they keep their value.
+	Nodes   []string `json:"nodes"`
+	Done    []string `json:"done,omitempty"`
+	Skipped []string `json:"skipped,omitempty"`
+	// Old and New are the DaemonSets of both sides.
+	Old []Set `json:"old"`
+	New []Set `json:"new"`
+}
+
+// Next derives the hand-over of a component from the observed state.
+func Next(s *State, c Component, undo bool) Step {
+	step := Step{Component: c, From: Theirs, To: Ours}
+	if undo {
+		step.From, step.To = Ours, Theirs
+	}
+	for _, n := range s.Nodes {
+		switch value, is := n.Labels[c.Label]; {
+		case value == step.From, value == Between:
+			step.Nodes = append(step.Nodes, n.Name)
+		case value == step.To:
+			step.Done = append(step.Done, n.Name)
+		case is && value != "":
+			step.Skipped = append(step.Skipped, fmt.Sprintf("%s: %s=%s", n.Name, c.Label, value))
+		}
+	}
+	slices.Sort(step.Nodes)
+	step.Old, step.New = s.Side(c.Label, step.From), s.Side(c.Label, step.To)
+	return step
+}
+
+// movable reports whether a hand-over changes a value. Users and other programs keep components off a node by other values.
+func movable(value string) bool { return value == Theirs || value == Ours || value == Between }
+
+// Check returns why the step cannot begin, or nil.
+func (s Step) Check() error {
+	if len(s.Nodes) == 0 || len(s.New) > 0 {
+		return nil
+	}
+	if s.To == Ours {
+		return fmt.Errorf("%s: no DaemonSet of Outrigger selects %s=%s; install the chart outrigger with the values of \"kubectl outrigger migrate --write FILE\", and wait until its ClusterPolicy (kubectl get clusterpolicies.outrigger.dev) is not Progressing any more", s.Component.Name, s.Component.Label, Ours)
+	}
+	return fmt.Errorf("%s: no DaemonSet of NVIDIA's GPU Operator selects %s=%s; enable %s in its ClusterPolicy, and check that its operator runs", s.Component.Name, s.Component.Label, Theirs, s.Component.Key)
+}
+
+// Text returns the step for people.
+func (s Step) Text() string {
+	var b strings.Builder
+	direction := "from NVIDIA's GPU Operator to Outrigger"
+	if s.To == Theirs {
+		direction = "back to NVIDIA's GPU Operator"
+	}
+	fmt.Fprintf(&b, "Hand-over of %s %s, by the label %s=%s:\n", s.Component.Name, direction, s.Component.Label, s.To)
+	for _, side := range []struct {
+		verb string
+		sets []Set
+	}{{"ends  ", s.Old}, {"starts", s.New}} {
+		for _, set := range side.sets {
+			fmt.Fprintf(&b, "  %s  %s/%s (%s)\n", side.verb, set.Namespace, set.Name, strings.Join(set.Images, ", "))
+		}
+	}
+	fmt.Fprintf(&b, "  nodes   %s\n", names(s.Nodes))
+	if len(s.Done) > 0 {
+		fmt.Fprintf(&b, "  done    %s\n", names(s.Done))
+	}
+	for _, skipped := range s.Skipped {
+		fmt.Fprintf(&b, "  skipped %s\n", skipped)
+	}
+	fmt.Fprintf(&b, "  effect  %s\n", s.Component.Effect)
+	return b.String()
+}
+
+// names returns some names, and the number of the others.
+func names(all []string) string {
+	const most = 5
+	if len(all) == 0 {
+		return "none"
+	}
+	if len(all) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
+	}
+	return strings.Join(all, ", ")
+}
+
+// waves returns the groups of nodes that are handed over together: one node first, and then all others. Nodes lose their
+// driver one by one.
+func (s Step) waves() [][]string {
+	if s.Component.Name == Driver {
+		var each [][]string
+		for _, n := range s.Nodes {
+			each = append(each, []string{n})
+		}
+		return each
+	}
+	if len(s.Nodes) < 2 {
+		return [][]string{s.Nodes}
+	}
+	return [][]string{s.Nodes[:1], s.Nodes[1:]}
+}
+
+// ended returns which pods of one side still exist on nodes.
+func ended(s *State, c Component, value string, nodes []string) []string {
+	var left []string
+	for _, p := range s.Pods {
+		if p.Value == value && slices.Contains(c.Labels(), p.Label) && slices.Contains(nodes, p.Node) {
+			left = append(left, p.Namespace+"/"+p.Name)
+		}
+	}
+	return left
+}
+
+// missing returns why nodes do not have a working component of one side yet. want are the resources that each node must
+// offer at least.
+func missing(s *State, c Component, value string, nodes []string, want map[string]map[string]int64) []string {
+	var all []string
+	for _, name := range nodes {
+		if why := missingOn(s, c, value, name, want[name]); why != "" {
+			all = append(all, name+": "+why)
+		}
+	}
+	return all
+}
+
+func missingOn(s *State, c Component, value, node string, want map[string]int64) string {
+	found := false
+	for _, p := range s.Pods {
+		if p.Node != node || p.Value != value || !slices.Contains(c.Labels(), p.Label) {
+			continue
+		}
+		if !p.Ready {
+			return "pod " + p.Namespace + "/" + p.Name + " is not ready: " + p.Waits
+		}
+		found = found || p.Label == c.Label
+	}
+	if !found {
+		return "no pod has started"
+	}
+	i := slices.IndexFunc(s.Nodes, func(n *corev1.Node) bool { return n.Name == node })
+	if i < 0 {
+		return ""
+	}
+	have := gpus(s.Nodes[i].Status.Allocatable)
+	for resource, n := range want {
+		if have[resource] < n {
+			return fmt.Sprintf("the node offers %d %s, and had %d", have[resource], resource, n)
+		}
+	}
+	return ""
+}
+
+// offered returns the resources that each node must offer after the hand-over. While a hand-over that was interrupted
+// has left a node between both sides, its allocatable resources may be 0, and its capacity is not.
+func offered(s *State, c Component, nodes []string) map[string]map[string]int64 {
+	want := map[string]map[string]int64{}
+	for _, n := range s.Nodes {
+		if slices.Contains(nodes, n.Name) {
+			want[n.Name] = gpus(n.Status.Allocatable)
+			if n.Labels[c.Label] == Between {
+				want[n.Name] = gpus(n.Status.Capacity)
+			}
+		}
+	}
+	return want
+}
