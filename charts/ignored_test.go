@@ -136,7 +136,7 @@ func TestIgnored(t *testing.T) {
 		"false":          {map[string]any{"openshift": false}, false},
 		"a disabled map": {map[string]any{"enabled": false, "image": "x"}, false},
 	} {
-		values, want := map[string]any{"driver": map[string]any{"rdma": map[string]any{"enabled": true}}, "nfd": map[string]any{"enabled": true}}, []string(nil)
+		values, want := map[string]any{"driver": map[string]any{"rdma": map[string]any{"enabled": true}}, "nfd": map[string]any{"enabled": true}, "draDriver": map[string]any{"enabled": true}}, []string(nil)
 		for _, v := range ignoredOf(t, umbrella) {
 			setAt(values, v.Path, tc.value)
 			if tc.named {
@@ -153,6 +153,7 @@ func TestIgnored(t *testing.T) {
 		"{}": nil,
 		"{driver: {enabled: false, startupProbe: {periodSeconds: 1}}}": nil,
 		"{driver: {enabled: true, version: x}}":                        nil,
+		"{draDriver: {computeDomains: {enabled: true}}}":               nil,
 		"{driver: {enabled: false, version: x}}":                       nil,
 		"{driver: {version: x}}":                                       {"driver.enabled: the default is false here"},
 		"{migManager: {config: {name: x}}}":                            {"migManager.config.default: the default is empty here"},

@@ -63,6 +63,10 @@ values rely on it, as a YAML list. */ -}}
 {{- define "outrigger.ignored" -}}
 {{- $parts := list (dict "values" .Values) -}}
 {{- range $i, $pool := .Values.pools }}{{ $parts = append $parts (dict "values" (default dict $pool.values) "at" (printf "pools[%d].values." $i)) }}{{ end -}}
+{{- range $part := $parts -}}
+{{- /* NVIDIA's chart has draDriver without enabled, and uses it only with gpuCluster.deployCR. */ -}}
+{{- if not (get $part.values "draDriver" | default dict).enabled }}{{ $_ := set $part "values" (omit $part.values "draDriver") }}{{ end -}}
+{{- end -}}
 {{- $lines := list -}}
 {{- range $part := $parts -}}
 {{- $lines = include "outrigger.asked" (dict "values" .values "at" .at "table" (include "outrigger.withoutEffect" $ | fromYamlArray)) | fromYamlArray | concat $lines -}}
