@@ -119,6 +119,9 @@ func (d *diagnosis) ofMissingAgents(n *corev1.Node) (all []Finding) {
 			continue
 		}
 		evidence := fmt.Sprintf("the DaemonSet %s/%s has no pod on the node", ds.Namespace, ds.Name)
+		if e := d.lastWarning("DaemonSet", ds.Namespace, ds.Name); e != nil && e.Reason == "FailedCreate" {
+			evidence += ": " + e.Message
+		}
 		if taint := untolerated(n, spec.Tolerations); taint != nil {
 			evidence += ", which has the taint " + taint.ToString()
 		}

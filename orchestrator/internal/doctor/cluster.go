@@ -58,6 +58,7 @@ func (d *diagnosis) cluster(r *Report) {
 		all = append(all, join(d.ofNode(n))...)
 	}
 	all = append(all, d.ofPolicies()...)
+	all = append(all, d.ofDaemonSets()...)
 	all = append(all, d.ofLostPods()...)
 	all = append(all, d.ofWaitingPods()...)
 	r.Findings = group(all)
@@ -134,7 +135,8 @@ func (d *diagnosis) ofPolicies() (all []Finding) {
 				continue
 			}
 			f := newFinding(code, "ClusterPolicy "+p.Name, c.Message, "condition "+c.Type+" of the ClusterPolicy").since(c.LastTransitionTime.Time)
-			f.breaks = code != cause.ValidationFailed && code != cause.OtherOperator && code != cause.ReconcileFailed
+			// Objects that are applied stay, so they do not break.
+			f.breaks = len(p.Status.Inventory) == 0 && code != cause.ValidationFailed && code != cause.OtherOperator && code != cause.ReconcileFailed
 			all = append(all, f)
 		}
 	}
@@ -168,6 +170,22 @@ func codeOfCondition(kind, reason, status string) cause.Code {
 		return cause.OtherOperator
 	}
 	return ""
+}
+
+// ofDaemonSets returns the DaemonSets of agents whose pods cannot be created, for example because admission forbids them.
+func (d *diagnosis) ofDaemonSets() (all []Finding) {
+	for _, ds := range d.DaemonSets {
+		link := linkOfAgent(facts.Agent(ds.Spec.Template.Labels))
+		e := d.lastWarning("DaemonSet", ds.Namespace, ds.Name)
+		if e == nil || e.Reason != "FailedCreate" || ds.Status.CurrentNumberScheduled >= ds.Status.DesiredNumberScheduled {
+			continue
+		}
+		f := newFinding(cause.AgentMissing, "DaemonSet "+ds.Namespace+"/"+ds.Name, e.Message, "Event FailedCreate of the DaemonSet").since(eventTime(e)).at(link)
+		f.Fix = "do what the message says: it names the policy, quota or admission that forbids the pods"
+		f.breaks = link != linkAside
+		all = append(all, f)
+	}
+	return all
 }
 
 // ofLostPods returns the findings of agents' pods without a node.

@@ -76,6 +76,9 @@ func ended(later []*corev1.Event, reason string) bool {
 // ofAnswers returns the findings of the answers of agents on a node.
 func (d *diagnosis) ofAnswers(n *corev1.Node) (all []Finding) {
 	for _, a := range d.answers[n.Name] {
+		if slices.Contains(a.Command, "plan") && d.answersReady(a) {
+			continue // the driver works: the plan is about the next one
+		}
 		source := fmt.Sprintf("%s in the pod %s/%s", strings.Join(a.Command, " "), a.Namespace, a.Pod)
 		for _, c := range causesOf(a) {
 			f := ofNode(c.Code, n.Name, strings.TrimPrefix(c.Subject+": "+c.Text, ": "), source).withFix(c.Fix)
@@ -83,6 +86,13 @@ func (d *diagnosis) ofAnswers(n *corev1.Node) (all []Finding) {
 		}
 	}
 	return all
+}
+
+// answersReady reports whether the agent of an answer has also answered that it is ready.
+func (d *diagnosis) answersReady(of facts.Answer) bool {
+	return slices.ContainsFunc(d.answers[of.Node], func(a facts.Answer) bool {
+		return a.Pod == of.Pod && slices.Contains(a.Command, "readyz") && a.Error == ""
+	})
 }
 
 // causesOf returns the causes in an answer.

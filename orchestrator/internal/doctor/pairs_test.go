@@ -1,6 +1,7 @@
 package doctor_test
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -127,6 +128,10 @@ func TestAnEventEnds(t *testing.T) {
 			c.event("Node", "", node, "VGPULicenseLost", "GPU 0")
 			c.event("Node", "", node, "VGPULicensed", "GPU 0")
 		},
+		"the plan is about the next driver": func(c *cluster) {
+			c.answers(facts.DriverLoader, node, "ok\n", "", "probe", "readyz")
+			c.answers(facts.DriverLoader, node, encoded(map[string]any{"checks": []any{map[string]any{"cause": cause.New(cause.CompilerMissing, "a", "b")}}}), "", "plan", "--output=json")
+		},
 		"an upgrade is done": func(c *cluster) { c.node(node).Labels["nvidia.com/gpu-driver-upgrade-state"] = "upgrade-done" },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -168,5 +173,85 @@ func TestTheClusterGroupsCauses(t *testing.T) {
 	}
 	if pods := r.Findings[2]; !slices.Equal(pods.Examples, []string{"pod a/train", "pod team/other"}) {
 		t.Errorf("%+v", pods)
+	}
+}
+
+// TestAdmissionForbidsAgents has a DaemonSet whose pods cannot be created on any node.
+func TestAdmissionForbidsAgents(t *testing.T) {
+	c := healthy("n1", "n2")
+	for _, n := range []string{"n1", "n2"} {
+		c.unready(n, cause.ToolkitNotReady)
+		c.remove(facts.ContainerToolkit, n)
+	}
+	c.event("DaemonSet", ns, "nvidia-container-toolkit", "FailedCreate", `pods is forbidden: violates PodSecurity "restricted:latest"`)
+	for _, ds := range c.DaemonSets {
+		if ds.Name == "nvidia-container-toolkit" {
+			ds.Status.DesiredNumberScheduled = 2
+		}
+	}
+	for _, target := range []facts.Target{{}, onNode()} {
+		r := doctor.Diagnose(c.Facts, target)
+		if r.Findings[0].Code != cause.AgentMissing || !strings.Contains(r.Findings[0].Evidence, "PodSecurity") {
+			t.Errorf("%s:\n%s", target, text(r))
+		}
+	}
+}
+
+// TestAPodOfABrokenNode has a pod that runs, while its node cannot use GPUs any more.
+func TestAPodOfABrokenNode(t *testing.T) {
+	for name, tc := range map[string]struct {
+		breaks func(c *cluster)
+		want   cause.Code
+	}{
+		"the driver hangs": {func(c *cluster) { c.unready(node, cause.DriverHangs) }, cause.DriverHangs},
+		"a GPU is sick": {func(c *cluster) {
+			offer(c.node(node), gpu, 7, 8)
+			c.event("Node", "", node, "DeviceUnhealthy", "memory: nvidia.com/gpu 3 GPU-3: uncorrectable")
+		}, cause.DeviceMemory},
+		"the node is cordoned": {func(c *cluster) { c.node(node).Spec.Unschedulable = true }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := healthy(node)
+			c.user("train", node, map[string]int64{gpu: 1})
+			tc.breaks(c)
+			r := doctor.Diagnose(c.Facts, ofTrain())
+			if got := append(r.Findings, doctor.Finding{})[0].Code; got != tc.want {
+				t.Errorf("want %q, got:\n%s", tc.want, text(r))
+			}
+		})
+	}
+}
+
+// TestTheAnswerOfTheDevicePlugin reads the output of the agent's own test.
+func TestTheAnswerOfTheDevicePlugin(t *testing.T) {
+	said, err := os.ReadFile("../../../agents/device-plugin/internal/app/testdata/explain-json.golden")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := healthy(node)
+	offer(c.node(node), gpu, 7, 8)
+	c.answers(facts.DevicePlugin, node, string(said), "", "explain", "--output=json")
+	r := doctor.Diagnose(c.Facts, onNode())
+	if r.Findings[0].Code != cause.DeviceFault || !strings.Contains(r.Findings[0].Evidence, "GPU is lost") {
+		t.Errorf("\n%s", text(r))
+	}
+}
+
+// TestNVIDIAsAgents has a node of NVIDIA's GPU Operator, which has no condition GPUReady.
+func TestNVIDIAsAgents(t *testing.T) {
+	c := healthy(node)
+	n := c.node(node)
+	n.Status.Conditions = n.Status.Conditions[:1]
+	n.Status.Capacity, n.Status.Allocatable = nil, nil
+	for _, p := range c.Pods {
+		p.Labels = map[string]string{"app": map[string]string{
+			facts.DriverLoader: "nvidia-driver-daemonset", facts.ContainerToolkit: "nvidia-container-toolkit-daemonset", facts.DevicePlugin: "nvidia-device-plugin-daemonset",
+		}[facts.Agent(p.Labels)]}
+	}
+	c.fails(facts.DevicePlugin, node, cause.ContainerCreating)
+	c.fails(facts.DriverLoader, node, cause.ImagePullBackOff)
+	r := doctor.Diagnose(c.Facts, onNode())
+	if r.Findings[0].Code != cause.ImagePullBackOff || r.Findings[0].Link != "driver" {
+		t.Errorf("\n%s", text(r))
 	}
 }

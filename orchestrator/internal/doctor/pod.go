@@ -27,15 +27,10 @@ func (d *diagnosis) pod(r *Report, t facts.Target) {
 		return
 	}
 	own := d.ofUserPod(p)
-	order(own)
 	// A pod that requests no GPU can be on any node, so the GPUs of its node explain nothing.
 	if n := d.nodes[p.Spec.NodeName]; n != nil && p.Spec.NodeName != "" && !hasCode(own, cause.NoGPURequested) {
-		of := d.ofNode(n)
-		if len(own) > 0 || hasBreak(of) {
-			own = append(own, of...)
-			order(own)
-			own = join(own)
-		}
+		own = append(own, slices.DeleteFunc(d.ofNode(n), func(f Finding) bool { return !f.breaks && f.Code.Row().Section != "device" })...)
+		own = join(own)
 		r.Chain = d.chainOf(n, own)
 	}
 	r.Findings = append(r.Findings, own...)
@@ -44,10 +39,9 @@ func (d *diagnosis) pod(r *Report, t facts.Target) {
 		return
 	}
 	r.Verdict = fmt.Sprintf("%s: %s: %s", t, own[0].Code, own[0].Code.Row().Meaning)
-}
-
-func hasBreak(all []Finding) bool {
-	return slices.ContainsFunc(all, func(f Finding) bool { return f.breaks })
+	if !own[0].breaks {
+		r.Verdict = t.String() + " may use a GPU with a finding: " + string(own[0].Code)
+	}
 }
 
 // ofUserPod returns why a pod has no GPU.

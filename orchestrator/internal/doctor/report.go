@@ -104,8 +104,8 @@ func Diagnose(f facts.Facts, t facts.Target) Report {
 		d.node(&r, t.Node)
 	default:
 		d.cluster(&r)
+		r.Notes = append(r.Notes, d.notes()...)
 	}
-	r.Notes = append(r.Notes, d.notes()...)
 	for i := range r.Findings {
 		r.Severity = worse(r.Severity, r.Findings[i].Severity)
 	}

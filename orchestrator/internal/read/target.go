@@ -2,6 +2,7 @@ package read
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -74,7 +75,7 @@ func (r *reader) waiting(ctx context.Context) error {
 
 // unready reads the DaemonSets of agents, and then the pods of those that lack a ready pod.
 func (r *reader) unready(ctx context.Context) error {
-	if err := r.daemonSets(ctx); err != nil {
+	if err := r.daemonSetsWithEvents(ctx); err != nil {
 		return err
 	}
 	var steps []step
@@ -92,6 +93,22 @@ func (r *reader) unready(ctx context.Context) error {
 		}})
 	}
 	return r.all(ctx, steps)
+}
+
+// daemonSetsWithEvents reads the DaemonSets of agents, and the Events about pods that could not be created.
+func (r *reader) daemonSetsWithEvents(ctx context.Context) error {
+	if err := r.daemonSets(ctx); err != nil {
+		return err
+	}
+	read := map[string]bool{}
+	var errs []error
+	for _, ds := range r.facts.DaemonSets {
+		if !read[ds.Namespace] {
+			read[ds.Namespace] = true
+			errs = append(errs, r.missing(ctx, "Events of the namespace "+ds.Namespace, r.events(ctx, ds.Namespace, "reason=FailedCreate")))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func isReady(p *corev1.Pod) bool {
@@ -117,7 +134,7 @@ func (r *reader) node(ctx context.Context, steps []step) error {
 
 // aroundNode reads the agents and the Events of a node, and asks the agents.
 func (r *reader) aroundNode(ctx context.Context, name string, steps []step) error {
-	if err := r.all(ctx, append(steps, r.nodeEvents(name), step{"DaemonSets", r.daemonSets}, r.agentsOf(name))); err != nil {
+	if err := r.all(ctx, append(steps, r.nodeEvents(name), step{"DaemonSets", r.daemonSetsWithEvents}, r.agentsOf(name))); err != nil {
 		return err
 	}
 	if err := r.all(ctx, r.ofWaiting()); err != nil || !r.Ask {
