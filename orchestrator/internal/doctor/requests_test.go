@@ -1,6 +1,8 @@
 package doctor_test
 
 import (
+	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -8,6 +10,7 @@ import (
 	nodev1 "k8s.io/api/node/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"outrigger.dev/orchestrator/internal/doctor"
 	"outrigger.dev/orchestrator/internal/facts"
 	"outrigger.dev/pkg/cause"
 )
@@ -98,6 +101,75 @@ func (c *cluster) remove(agent, on string) {
 		if p.Name == agent+"-"+on {
 			c.Pods = append(c.Pods[:i], c.Pods[i+1:]...)
 			return
+		}
+	}
+}
+
+// TestEvidenceOfRequests has the parts of the evidence that a person needs to act.
+func TestEvidenceOfRequests(t *testing.T) {
+	for code, want := range map[cause.Code][]string{
+		cause.ResourceUnknown:       {"1 nvidia.com/gpus", "did you mean nvidia.com/gpu?", "offers nvidia.com/gpu"},
+		cause.ResourceShared:        {"1 nvidia.com/gpu", "nvidia.com/gpu.shared"},
+		cause.MIGProfileMissing:     {"nvidia.com/mig-3g.40gb", "nvidia.com/mig-1g.10gb", "no GPU of the cluster supports MIG"},
+		cause.RequestTooLarge:       {"9 nvidia.com/gpu", "has 8"},
+		cause.SharedRequestTooLarge: {"2 replicas"},
+		cause.NodesNotSelected:      {"n1", "nvidia.com/gpu.product=H100"},
+		cause.TaintNotTolerated:     {"n1", "team=red:NoSchedule"},
+		cause.NodeCordoned:          {"n1"},
+		cause.NodesNotUsable:        {"n1 has ToolkitNotReady"},
+		cause.GPUsExhausted:         {"team/other has 8 since"},
+		cause.SchedulingGated:       {"kueue.x-k8s.io/admission"},
+		cause.QuotaExceeded:         {"exceeded quota: gpus"},
+		cause.RuntimeClassMissing:   {"nvida", "has nvidia"},
+		cause.RuntimeClassWrong:     {"gvisor", "runsc"},
+		cause.NoGPURequested:        {"no container", "nvidia.com/*"},
+		cause.GPUsHidden:            {"container main", "NVIDIA_VISIBLE_DEVICES=void"},
+		cause.NodeOptedOut:          {"nvidia.com/gpu.deploy.operands=false"},
+		cause.NodePaused:            {"nvidia.com/gpu.deploy.device-plugin=paused-for-mig-change"},
+		cause.AgentMissing:          {"gpu-operator-resources/nvidia-container-toolkit", "team=red:NoSchedule"},
+	} {
+		t.Run(string(code), func(t *testing.T) {
+			c := healthy(node)
+			r := doctor.Diagnose(c.Facts, requests()[code](t, c, code))
+			for _, part := range want {
+				if !strings.Contains(r.Findings[0].Evidence, part) {
+					t.Errorf("no %q in: %s", part, r.Findings[0].Evidence)
+				}
+			}
+		})
+	}
+}
+
+// TestEachNodeHasItsReason has a pod that each node refuses for another reason.
+func TestEachNodeHasItsReason(t *testing.T) {
+	c := healthy("full", "cordoned", "tainted", "other", "small", "broken")
+	p := c.user("train", "", map[string]int64{gpu: 4})
+	c.user("job", "full", map[string]int64{gpu: 6})
+	c.node("cordoned").Spec.Unschedulable = true
+	c.node("tainted").Spec.Taints = []corev1.Taint{{Key: "team", Effect: corev1.TaintEffectNoSchedule}, {Key: "soft", Effect: corev1.TaintEffectPreferNoSchedule}}
+	c.node("other").Labels["pool"] = "b"
+	offer(c.node("small"), gpu, 2, 2)
+	c.unready("broken", cause.DriverHangs)
+	p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "pool", Operator: corev1.NodeSelectorOpDoesNotExist}}}},
+	}}}
+	r := doctor.Diagnose(c.Facts, ofTrain())
+	got := map[cause.Code]string{}
+	for _, f := range r.Findings {
+		got[f.Code] = strings.Join(f.Examples, ",")
+	}
+	want := map[cause.Code]string{
+		cause.GPUsExhausted: "full", cause.NodesNotUsable: "broken", cause.NodeCordoned: "cordoned", cause.TaintNotTolerated: "tainted", cause.NodesNotSelected: "other",
+	}
+	if !maps.Equal(got, want) || r.Findings[0].Code != cause.GPUsExhausted {
+		t.Errorf("want %v, got:\n%s", want, text(r))
+	}
+	// A toleration, and a pod that is gone.
+	p.Spec.Tolerations = []corev1.Toleration{{Key: "team", Operator: corev1.TolerationOpExists}}
+	r = doctor.Diagnose(c.Facts, ofTrain())
+	for _, f := range r.Findings {
+		if f.Code == cause.TaintNotTolerated {
+			t.Errorf("the taint is tolerated:\n%s", text(r))
 		}
 	}
 }

@@ -2,6 +2,7 @@ package read
 
 import (
 	"strings"
+	"unique"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,11 @@ import (
 // applied configuration of kubectl.
 func trimMeta(m *metav1.ObjectMeta) {
 	m.ManagedFields = nil
+	labels := make(map[string]string, len(m.Labels))
+	for key, value := range m.Labels {
+		labels[shared(key)] = shared(value)
+	}
+	m.Labels = labels
 	for key := range m.Annotations {
 		domain, _, _ := strings.Cut(key, "/")
 		if domain != "nvidia.com" && domain != "outrigger.dev" {
@@ -19,6 +25,9 @@ func trimMeta(m *metav1.ObjectMeta) {
 		}
 	}
 }
+
+// shared returns a text that shares its memory with equal texts: thousands of nodes and pods have the same labels.
+func shared(s string) string { return unique.Make(s).Value() }
 
 func trimNode(n *corev1.Node) *corev1.Node {
 	trimMeta(&n.ObjectMeta)
