@@ -3,6 +3,8 @@ package kubectl_test
 import (
 	"encoding/json"
 	"path/filepath"
+	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,6 +29,7 @@ func (r rig) offline(t *testing.T) {
 	}
 	gathered, err := archive.Read(dest)
 	assert.NilError(t, err)
+	r.views(t, dest)
 	for _, target := range []facts.Target{
 		{}, {Node: "gpu-1"}, {Node: "gpu-2"}, {Namespace: "ml", Pod: "train"}, {Namespace: "ml", Pod: "waits"}, {Namespace: "ml", Pod: "refused-0"}, {Namespace: namespace, Pod: "plugin-2"},
 	} {
@@ -37,6 +40,34 @@ func (r rig) offline(t *testing.T) {
 			t.Errorf("%s: the archive says\n%s\nthe cluster says\n%s", target, got, want)
 		}
 	}
+}
+
+// views compares the views of an archive and of the cluster.
+func (r rig) views(t *testing.T, dest string) {
+	for _, command := range [][]string{{"status"}, {"top"}, {"top", "gpu-1"}} {
+		live, code := r.run(append(command, "-o", "json")...)
+		offline, again := r.run(append(command, "-o", "json", "--offline", dest)...)
+		// Only the cluster knows whether an orchestrator works.
+		if code != again || !sameBut(t, live, offline, "warning", "noUse") {
+			t.Errorf("%v: the archive says (%d)\n%s\nthe cluster says (%d)\n%s", command, again, offline, code, live)
+		}
+	}
+	if out, code := r.run("top", "missing", "--offline", dest); code != 1 || !strings.Contains(out, "the node missing has no label of a GPU") {
+		t.Errorf("a missing node: exit code %d\n%s", code, out)
+	}
+}
+
+// sameBut reports whether two JSON objects differ only in some fields.
+func sameBut(t *testing.T, a, b string, except ...string) bool {
+	t.Helper()
+	var all [2]map[string]any
+	for i, text := range []string{a, b} {
+		assert.NilError(t, json.Unmarshal([]byte(text), &all[i]))
+		for _, field := range except {
+			delete(all[i], field)
+		}
+	}
+	return reflect.DeepEqual(all[0], all[1])
 }
 
 func diagnosis(t *testing.T, f facts.Facts, target facts.Target) string {
