@@ -150,7 +150,7 @@ func (r rig) forbidden(t *testing.T) {
 	r.Cluster = r.In(t)
 	viewer := r.as("viewer", reads("", "nodes", "pods"), reads("apps", "daemonsets"))
 	out, code := viewer.run("status")
-	contains(t, out, "ToolkitNotReady  gpu-2", "NOT SEEN", "status of the orchestrator", "clusterpolicies.outrigger.dev is forbidden")
+	contains(t, out, "ToolkitNotReady  gpu-2", "Not seen:", "status of the orchestrator", "clusterpolicies.outrigger.dev is forbidden")
 	if code != 3 {
 		t.Errorf("status: exit code %d", code)
 	}

@@ -34,7 +34,11 @@ func (s Status) Write(o table.Out) error {
 			return err
 		}
 	}
-	if err := section(o, causes(s.Nodes)); err != nil {
+	nodes := section
+	if b.Len() == 0 && s.Status == nil {
+		nodes = func(o table.Out, t *table.Table) error { return t.Write(o) } // no empty line comes first
+	}
+	if err := nodes(o, causes(s.Nodes)); err != nil {
 		return err
 	}
 	if err := section(o, versions(s.Versions)); err != nil {
@@ -61,16 +65,17 @@ func section(o table.Out, t *table.Table) error {
 	return t.Write(o)
 }
 
-// WriteUnseen lists what could not be read.
+// WriteUnseen lists what could not be read, below an empty line. The reasons are not cut, because they name the missing right.
 func WriteUnseen(o table.Out, all []facts.Unseen) error {
 	if len(all) == 0 {
 		return nil
 	}
-	t := &table.Table{Columns: []table.Column{{Name: "NOT SEEN", Min: 16}, {Name: "WHY", Min: 20}}}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n%s\n", o.Paint(table.Title, "Not seen:"))
 	for _, u := range all {
-		t.Add(u.What, u.Why)
+		fmt.Fprintf(&b, "  %s\n", health.SingleLine(u.What+": "+u.Why, health.MaxMessage))
 	}
-	return section(o, t)
+	return write(o, b.String())
 }
 
 func causes(rows []NodesOf) *table.Table {
