@@ -32,7 +32,7 @@ func TestMigrateWithoutACluster(t *testing.T) {
 		{[]string{"--registry", "r.example.org/gpu", "--write", values}, 0, []string{"devicePlugin.image: nvcr.io/nvidia/k8s-device-plugin:v0.19.3", "6. driver", "--values " + values}},
 		{nil, 0, []string{"Missing: global.registry", "--write FILE"}},
 		{[]string{"--only", "driver"}, 1, []string{"--from-file is for a plan"}},
-		{[]string{"extra"}, 1, []string{`unexpected argument "extra"`}},
+		{[]string{"extra"}, 2, []string{`unexpected argument "extra"`}},
 	} {
 		code, stdout, stderr := command(append([]string{"migrate", "--from-file", "../migrate/testdata/clusterpolicy-26.7.yaml"}, c.args...)...)
 		for _, want := range c.output {
