@@ -149,7 +149,7 @@ var step = regexp.MustCompile(`[^.\[\]]+`)
 // steps returns the keys and indices of a path.
 func steps(path string) []string { return step.FindAllString(path, -1) }
 
-// changed returns a copy of a value in which the value at a path is another one, or is removed if it is nil.
+// changed returns a copy of a value with a new content at a path. If the content is nil, it removes the key or the item.
 func changed(value any, path []string, to any) any {
 	if len(path) == 0 {
 		return to
