@@ -56,7 +56,7 @@ func incidents() []incident {
 	}
 	list := []incident{
 		{name: "all GPUs of a node lost", begin: each("lose"), end: each("heal"), cause: "AllGPUsFaulty", doctor: "AllGPUsFaulty", state: "notReady"},
-		{name: "one GPU lost", begin: simulated("lose", "0"), end: simulated("heal", "0"), cause: "GPUsFaulty", doctor: "GPUsFaulty", state: "ready"},
+		{name: "one GPU lost", begin: simulated("lose", "0"), end: simulated("heal", "0"), cause: "GPUsFaulty", doctor: "lost", state: "ready"},
 		{name: "driver lost", begin: simulated("set", "driver=off"), end: simulated("set", "driver=on"), cause: "DriverNotFound", doctor: "DriverNotFound", state: "notReady"},
 		{name: "a DaemonSet edited", begin: func(t *testing.T) {
 			kubectl(t, "-n", stack.Namespace, "patch", "daemonset/outrigger-device-plugin", "--type=merge", "-p", `{"spec":{"template":{"spec":{"priorityClassName":""}}}}`)
