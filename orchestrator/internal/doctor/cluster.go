@@ -40,6 +40,10 @@ func Closely(f facts.Facts) (names []string) {
 
 // cluster adds the diagnosis of the whole cluster: causes with their numbers of nodes.
 func (d *diagnosis) cluster(r *Report) {
+	if r.blind = len(d.Nodes) == 0 && slices.ContainsFunc(d.Unseen, func(u facts.Unseen) bool { return u.What == "nodes" }); r.blind {
+		r.Verdict = "the nodes could not be read, so no GPU was looked at"
+		return
+	}
 	var all []Finding
 	gpuNodes, usable := 0, 0
 	d.closely = map[string]bool{}

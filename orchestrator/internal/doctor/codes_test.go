@@ -33,11 +33,11 @@ func codes(t *testing.T) (all []cause.Code) {
 	return all
 }
 
-// place makes the facts in which an agent, the kubelet or the orchestrator reports a code in one way, and returns the
+// place builds the facts in which an agent, the kubelet or the orchestrator reports a code in one way, and returns the
 // target of the diagnosis.
 type place struct {
-	name string
-	make func(t *testing.T, c *cluster, code cause.Code) facts.Target
+	name  string
+	build func(t *testing.T, c *cluster, code cause.Code) facts.Target
 }
 
 func onNode() facts.Target { return facts.Target{Node: node} }
@@ -79,12 +79,12 @@ func places(code cause.Code) []place {
 			return onNode()
 		}}}
 	case "request":
-		if make := requests()[code]; make != nil {
-			return []place{{"objects", make}}
+		if build := requests()[code]; build != nil {
+			return []place{{"objects", build}}
 		}
 	case "policy":
-		if make := policies()[code]; make != nil {
-			return []place{{"status", make}}
+		if build := policies()[code]; build != nil {
+			return []place{{"status", build}}
 		}
 	}
 	return nil
@@ -225,7 +225,7 @@ func TestEachCodeIsNamedFirst(t *testing.T) {
 		for _, p := range all {
 			t.Run(string(code)+" "+p.name, func(t *testing.T) {
 				c := healthy(node)
-				target := p.make(t, c, code)
+				target := p.build(t, c, code)
 				r := doctor.Diagnose(c.Facts, target)
 				if len(r.Findings) == 0 || r.Findings[0].Code != code {
 					t.Fatalf("want %s first, got:\n%s", code, text(r))
@@ -259,5 +259,20 @@ func TestAHealthyClusterHasNoFinding(t *testing.T) {
 		if r := doctor.Diagnose(c.Facts, target); len(r.Findings) > 0 || r.ExitCode() != 0 {
 			t.Errorf("%s:\n%s", target, text(r))
 		}
+	}
+}
+
+// TestWhatCannotBeReadIsNotHealthy has callers without rights.
+func TestWhatCannotBeReadIsNotHealthy(t *testing.T) {
+	unseen := []facts.Unseen{{What: "nodes", Why: "forbidden"}}
+	for _, target := range []facts.Target{{}, onNode()} {
+		if r := doctor.Diagnose(facts.Facts{Unseen: unseen}, target); r.ExitCode() != 1 || !strings.Contains(r.Verdict, "could not be read") {
+			t.Errorf("%s: exit code %d, %s", target, r.ExitCode(), r.Verdict)
+		}
+	}
+	c := healthy(node)
+	c.Unseen = []facts.Unseen{{What: "DaemonSets", Why: "forbidden"}}
+	if r := doctor.Diagnose(c.Facts, facts.Target{}); r.ExitCode() != 0 || !strings.Contains(r.Verdict, "1 part could not be read") {
+		t.Errorf("exit code %d, %s", r.ExitCode(), r.Verdict)
 	}
 }

@@ -17,7 +17,7 @@ import (
 func (d *diagnosis) node(r *Report, name string) {
 	n := d.nodes[name]
 	if n == nil {
-		r.Verdict = "node " + name + " could not be read"
+		r.Verdict, r.blind = "node "+name+" could not be read", true
 		return
 	}
 	r.Findings = d.ofNode(n)

@@ -4,6 +4,7 @@
 package doctor
 
 import (
+	"fmt"
 	"time"
 
 	"outrigger.dev/orchestrator/internal/facts"
@@ -25,6 +26,9 @@ type Report struct {
 	// Notes are facts that explain no failure.
 	Notes  []string       `json:"notes,omitempty"`
 	Unseen []facts.Unseen `json:"unseen,omitempty"`
+
+	// blind says that the target itself could not be read.
+	blind bool
 }
 
 // Finding is a cause with its evidence.
@@ -77,14 +81,19 @@ const (
 
 // The exit codes of a diagnosis.
 const (
+	exitBlind = 1
 	exitWaits = 3
 	exitFails = 4
 )
 
-// ExitCode returns 0 without findings, 3 if something waits or starts, and 4 if something has failed.
+// ExitCode returns 0 without findings, 1 if the target could not be read, 3 if something waits or starts, and 4 if
+// something has failed.
 func (r Report) ExitCode() int {
 	switch r.Severity {
 	case "":
+		if r.blind {
+			return exitBlind
+		}
 		return 0
 	case cause.Fails:
 		return exitFails
@@ -105,6 +114,9 @@ func Diagnose(f facts.Facts, t facts.Target) Report {
 	default:
 		d.cluster(&r)
 		r.Notes = append(r.Notes, d.notes()...)
+	}
+	if len(r.Unseen) > 0 && !r.blind {
+		r.Verdict += fmt.Sprintf(" (%s could not be read)", plural(len(r.Unseen), "part"))
 	}
 	for i := range r.Findings {
 		r.Severity = worse(r.Severity, r.Findings[i].Severity)
