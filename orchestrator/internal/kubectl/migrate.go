@@ -74,9 +74,6 @@ func (m *migration) flags() []cli.Flag {
 }
 
 func (m *migration) run(c *cli.Context) error {
-	if c.Args().Present() {
-		return fmt.Errorf("unexpected argument %q: migrate has only flags", c.Args().First())
-	}
 	handOver := m.only != "" || m.undo || m.yes
 	if handOver && len(m.files) > 0 {
 		return errors.New("--from-file is for a plan: remove it, or remove --only, --undo and --yes")
@@ -103,10 +100,7 @@ func (m *migration) plan(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	p, err := migrate.New(source, options)
-	if err != nil {
-		return err
-	}
+	p := migrate.New(source, options)
 	if m.write != "" {
 		if err := m.writeValues(p); err != nil {
 			return err

@@ -59,8 +59,8 @@ type Options struct {
 // kubernetes is the version of the cluster that a plan without a cluster assumes.
 const kubernetes = "v1.36.3"
 
-// New plans the migration of an installation. It reports all differences, and fails only if the charts cannot be read.
-func New(s Source, o Options) (*Plan, error) {
+// New plans the migration of an installation. It reports all differences at once.
+func New(s Source, o Options) *Plan {
 	o.Kubernetes = cmp.Or(o.Kubernetes, kubernetes)
 	if len(o.Nodes) == 0 {
 		o.Nodes = []charts.Node{{Kernel: "6.8.0-60-generic", ID: "ubuntu", Version: "22.04"}}
@@ -69,12 +69,10 @@ func New(s Source, o Options) (*Plan, error) {
 	before := flatten(s.Values)
 	p.fromDrivers(s)
 	p.applyRules(o)
-	if err := p.applyCharts(o); err != nil {
-		return nil, err
-	}
+	p.applyCharts(o)
 	prune(p.Values)
 	p.finish(before)
-	return p, nil
+	return p
 }
 
 // finish derives the rest of the plan from its values.

@@ -1,7 +1,6 @@
 package migrate
 
 import (
-	"fmt"
 	"strings"
 
 	"outrigger.dev/charts"
@@ -10,79 +9,74 @@ import (
 // release is the name of the release in the plan. The names of objects do not matter for it.
 const release = "outrigger"
 
-// applyCharts removes the values that the charts ignore or reject, and records why. The charts find some mistakes only
-// after others are corrected, so it repeats until the values render.
-func (p *Plan) applyCharts(o Options) error {
-	const most = 300
-	seen := map[string]bool{}
+// applyCharts changes the values that the chart rejects as it advises, or removes them, and removes values without
+// effect. It repeats this, because the chart may find a mistake only after another one is corrected.
+func (p *Plan) applyCharts(o Options) {
+	const most = 50
 	for range most {
-		r := charts.Release{Name: release, Namespace: release, Kubernetes: o.Kubernetes, Values: clone(p.Values), Nodes: o.Nodes}
-		_, err := charts.Stages(r)
-		if err == nil {
-			break
+		values := clone(p.Values)
+		if empty(lookup(values, "global.registry")) {
+			set(values, "global.registry", "outrigger.dev") // the plan says that it is missing
 		}
-		removed := false
-		for line := range strings.Lines(err.Error()) {
-			removed = p.reject(strings.TrimSpace(line), seen) || removed
-		}
-		if !removed {
+		problems, notes, err := charts.Check(charts.Release{Name: release, Namespace: release, Kubernetes: o.Kubernetes, Values: values})
+		if err != nil {
 			p.Refused = append(p.Refused, Difference{Path: "values", Why: err.Error(), Fix: "correct the values by hand: the chart rejects them"})
-			break
+			return
 		}
+		progress := false
+		for _, problem := range problems {
+			progress = p.correct(problem) || progress
+		}
+		for _, note := range notes {
+			p.ignore(note)
+		}
+		if progress {
+			continue
+		}
+		for _, problem := range problems {
+			p.Refused = append(p.Refused, Difference{Path: problem.Path, Why: problem.Reason, Fix: problem.Instead})
+		}
+		return
 	}
-	r := charts.Release{Name: release, Namespace: release, Kubernetes: o.Kubernetes, Values: clone(p.Values), Nodes: o.Nodes}
-	lines, err := charts.Ignored(r)
-	if err != nil {
-		return fmt.Errorf("find values without effect: %w", err)
-	}
-	for _, line := range lines {
-		p.ignore(line)
-	}
-	return nil
 }
 
-// reject removes the value that an error of the charts names. It returns false if it has removed nothing. seen has the
-// lines of earlier calls.
-func (p *Plan) reject(line string, seen map[string]bool) bool {
-	path, why, is := strings.Cut(line, ": ")
-	if !is || seen[line] {
-		return false
+// correct follows the advice of the chart, or removes the value. It returns false if that changes nothing.
+func (p *Plan) correct(problem charts.Problem) bool {
+	d := Difference{Path: problem.Path, Why: problem.Reason, Fix: problem.Instead}
+	if from := lookup(p.Values, problem.Path); from != nil {
+		d.From = short(from)
 	}
-	seen[line] = true
-	removed, value := p.removeNamed(path)
-	if removed == "" {
-		return false
+	before := text(p.Values)
+	p.Values = charts.Problems{problem}.Apply(p.Values)
+	for at := problem.Path; text(p.Values) == before; {
+		if remove(p.Values, at); text(p.Values) != before {
+			break
+		}
+		// The value is missing, so what needs it goes.
+		dot := strings.LastIndex(at, ".")
+		if dot < 0 {
+			return false
+		}
+		at = at[:dot]
 	}
-	why, fix, _ := strings.Cut(why, "; ")
-	p.Refused = append(p.Refused, Difference{Path: removed, From: short(value), Why: why, Fix: fix})
+	for _, change := range problem.Changes {
+		if change.Path == problem.Path && !empty(change.Value) {
+			d.To = text(change.Value)
+		}
+	}
+	if d.To == "" || d.To == "false" {
+		p.Refused = append(p.Refused, d)
+	} else {
+		p.Changed = append(p.Changed, d)
+	}
 	return true
 }
 
-// removeNamed removes the value at a path. A message about a value that several agents use begins with the key of one
-// agent, which is not part of the path.
-func (p *Plan) removeNamed(path string) (removed string, value any) {
-	if removed, value = remove(p.Values, path); removed != "" {
-		return removed, value
+// ignore removes a value that has no effect.
+func (p *Plan) ignore(note charts.Problem) {
+	value := lookup(p.Values, note.Path)
+	removed, _ := remove(p.Values, note.Path)
+	if removed != "" && !empty(value) {
+		p.Ignored = append(p.Ignored, Difference{Path: removed, From: short(value), Why: note.Reason, Fix: strings.TrimSuffix(note.Instead, "remove it")})
 	}
-	if _, shared, is := strings.Cut(path, "."); is {
-		if removed, value = remove(p.Values, shared); removed != "" {
-			return removed, value
-		}
-	}
-	return "", nil
-}
-
-// ignore removes a value that has no effect. The line is "path: reason; fix".
-func (p *Plan) ignore(line string) {
-	path, why, _ := strings.Cut(line, ": ")
-	why, fix, _ := strings.Cut(why, "; ")
-	value := lookup(p.Values, path)
-	removed, _ := remove(p.Values, path)
-	if removed == "" || empty(value) {
-		return
-	}
-	if fix == "remove it" {
-		fix = ""
-	}
-	p.Ignored = append(p.Ignored, Difference{Path: removed, From: short(value), Why: why, Fix: fix})
 }

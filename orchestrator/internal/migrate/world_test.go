@@ -141,7 +141,7 @@ func theirs(name, label string) *unstructured.Unstructured {
 // install creates the DaemonSets of Outrigger, with the values at the start of a migration.
 func (w *world) install() {
 	w.Helper()
-	p := plan(w.T, source(w.T, "testdata/clusterpolicy-26.7.yaml"), migrate.Options{})
+	p := plan(source(w.T, "testdata/clusterpolicy-26.7.yaml"), migrate.Options{})
 	stages, err := charts.Stages(charts.Release{Name: "outrigger", Namespace: "outrigger", Kubernetes: "v1.36.0", Values: p.Start, Nodes: []charts.Node{{Kernel: "6.8.0-60-generic", ID: "ubuntu", Version: "22.04"}}})
 	if err != nil {
 		w.Fatal(err)
