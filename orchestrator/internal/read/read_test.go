@@ -31,6 +31,7 @@ import (
 	"outrigger.dev/orchestrator/internal/facts"
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/read"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/cause"
 )
 
@@ -202,6 +203,7 @@ func TestWithoutRights(t *testing.T) {
 	rc.Impersonate.UserName = "viewer"
 	client, err := cluster.New(rc)
 	assert.NilError(t, err)
+	agenttest.Poll(t, "the rights of the user", func() bool { return len(r.read(client, facts.Target{}).Nodes) == 1 })
 	for _, target := range []facts.Target{{}, {Node: node}} {
 		f := r.read(client, target)
 		if got := first(f, target); got != cause.DriverNotFound {
