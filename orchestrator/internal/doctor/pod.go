@@ -62,7 +62,7 @@ func (d *diagnosis) ofState(p *corev1.Pod) (Finding, bool) {
 	switch {
 	case p.Status.Phase == corev1.PodSucceeded:
 		return Finding{}, false
-	case p.Status.Reason == "UnexpectedAdmissionError" && strings.Contains(p.Status.Message, "replica"):
+	case p.Status.Reason == "UnexpectedAdmissionError" && strings.Contains(p.Status.Message, tooManyShared):
 		return newFinding(cause.SharedRequestTooLarge, subject, p.Status.Message, "status of the pod").since(p.CreationTimestamp.Time), true
 	}
 	reason, message := observe.PodReason(p)
@@ -83,10 +83,30 @@ func (d *diagnosis) ofState(p *corev1.Pod) (Finding, bool) {
 	if f.Code == cause.CreatePodSandboxError || f.Code == cause.CreateContainerError || f.Code == cause.RunContainerError {
 		f.Link = linkRuntime
 	}
-	if f.Code == cause.OOMKilled {
-		f.Fix = "raise resources.limits.memory of the container"
+	return f.withFix(fixOfUser(f.Code, p.Namespace, message+f.Evidence)), true
+}
+
+// tooManyShared is the error of a device plugin, ours or NVIDIA's, for several replicas of a shared GPU.
+const tooManyShared = "maximum request size for shared resources is 1"
+
+// fixOfUser returns the fix for a pod of a user, or "" if the fix in the table of causes holds for it. The table has the
+// fixes for pods of agents.
+func fixOfUser(code cause.Code, namespace, message string) string {
+	switch code {
+	case cause.ImagePullBackOff, cause.InvalidImageName, cause.ErrImageNeverPull:
+		return "correct image, imagePullPolicy or imagePullSecrets of the pod, or let the node reach the registry"
+	case cause.OOMKilled:
+		return "raise resources.limits.memory of the container"
+	case cause.CreateContainerConfigError:
+		return "create the ConfigMap or Secret that the message names in namespace " + namespace + ", or correct the pod"
+	case cause.PodFailed:
+		return "do what the message says; a pod without a controller must be deleted and created again"
+	case cause.CreatePodSandboxError:
+		if strings.Contains(message, "no runtime for") {
+			return "the container engine of the node does not have the runtime of the RuntimeClass: see the log of the container toolkit there"
+		}
 	}
-	return f, true
+	return ""
 }
 
 // class returns the handler of a RuntimeClass, or "".

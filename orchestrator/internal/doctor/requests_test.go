@@ -2,6 +2,7 @@ package doctor_test
 
 import (
 	"maps"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -45,7 +46,7 @@ func requests() map[cause.Code]func(*testing.T, *cluster, cause.Code) facts.Targ
 		cause.MIGProfileMissing: waits(map[string]int64{"nvidia.com/mig-3g.40gb": 1}, func(c *cluster, _ *corev1.Pod) { offer(c.node(node), "nvidia.com/mig-1g.10gb", 7, 7) }),
 		cause.RequestTooLarge:   waits(map[string]int64{gpu: 9}, func(*cluster, *corev1.Pod) {}),
 		cause.SharedRequestTooLarge: runs(func(_ *cluster, p *corev1.Pod) {
-			p.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "UnexpectedAdmissionError", Message: "Allocate failed due to rpc error: request for 2 replicas of nvidia.com/gpu.shared: at most one is permitted"}
+			p.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "UnexpectedAdmissionError", Message: "Allocate failed due to rpc error: code = InvalidArgument desc = invalid request: maximum request size for shared resources is 1; found 2, which is unexpected"}
 		}),
 		cause.NodesNotSelected: waits(one, func(_ *cluster, p *corev1.Pod) {
 			p.Spec.NodeSelector = map[string]string{"nvidia.com/gpu.product": "H100"}
@@ -112,7 +113,7 @@ func TestEvidenceOfRequests(t *testing.T) {
 		cause.ResourceShared:        {"1 nvidia.com/gpu", "nvidia.com/gpu.shared"},
 		cause.MIGProfileMissing:     {"nvidia.com/mig-3g.40gb", "nvidia.com/mig-1g.10gb", "no GPU of the cluster supports MIG"},
 		cause.RequestTooLarge:       {"9 nvidia.com/gpu", "has 8"},
-		cause.SharedRequestTooLarge: {"2 replicas"},
+		cause.SharedRequestTooLarge: {"found 2"},
 		cause.NodesNotSelected:      {"n1", "nvidia.com/gpu.product=H100"},
 		cause.TaintNotTolerated:     {"n1", "team=red:NoSchedule"},
 		cause.NodeCordoned:          {"n1"},
@@ -171,5 +172,35 @@ func TestEachNodeHasItsReason(t *testing.T) {
 		if f.Code == cause.TaintNotTolerated {
 			t.Errorf("the taint is tolerated:\n%s", text(r))
 		}
+	}
+}
+
+// TestTheErrorOfTheDevicePlugin finds the text that doctor knows in the device plugin.
+func TestTheErrorOfTheDevicePlugin(t *testing.T) {
+	source, err := os.ReadFile("../../../agents/device-plugin/internal/allocate/allocate.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(source), "maximum request size for shared resources is 1") {
+		t.Error("the device plugin has another text")
+	}
+}
+
+// TestFixesOfUsers has pods of users, for which the values of our chart are no fix.
+func TestFixesOfUsers(t *testing.T) {
+	for _, code := range []cause.Code{
+		cause.ImagePullBackOff, cause.InvalidImageName, cause.ErrImageNeverPull, cause.OOMKilled, cause.CreateContainerConfigError, cause.CreateContainerError,
+		cause.RunContainerError, cause.CrashLoopBackOff,
+	} {
+		t.Run(string(code), func(t *testing.T) {
+			c := healthy(node)
+			p := c.user("train", node, map[string]int64{gpu: 1})
+			p.Status.Phase = corev1.PodPending
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: string(code), Message: "it is so"}}}}
+			r := doctor.Diagnose(c.Facts, ofTrain())
+			if len(r.Findings) != 1 || r.Findings[0].Code != code || strings.Contains(r.Findings[0].Fix, "values") || strings.Contains(r.Findings[0].Fix, "NAMESPACE") {
+				t.Errorf("\n%s", text(r))
+			}
+		})
 	}
 }
