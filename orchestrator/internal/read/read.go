@@ -1,6 +1,6 @@
 // Package read reads the facts of a diagnosis from a cluster, with the rights of the caller. It asks the API
 // server for the objects that can matter, and agents, by a command in their containers, for what only their node
-// knows. It lists what it could not read.
+// knows. It lists the parts that it could not read.
 package read
 
 import (

@@ -15,7 +15,7 @@ import (
 	"outrigger.dev/orchestrator/internal/facts"
 )
 
-// cluster reads what can matter for the whole cluster, and asks the agents on a few nodes.
+// cluster reads the objects that can matter for the whole cluster, and asks the agents on a few nodes.
 func (r *reader) cluster(ctx context.Context, steps []step) error {
 	err := r.all(ctx, append(steps, r.nodes(), step{"pods that wait", r.waiting}, r.nodeEvents(""), step{"DaemonSets", r.unready}))
 	if err != nil {
