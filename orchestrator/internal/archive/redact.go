@@ -34,7 +34,7 @@ var patterns = []struct { //nolint:gochecknoglobals // it is constant
 	// The beginning of a log can be in the middle of a key.
 	{removedKey, regexp.MustCompile(`()(?:[A-Za-z0-9+/=]+(?:\\n|\s)+)*-----END [A-Z0-9 ]*PRIVATE KEY-----`)},
 	{removedURL, regexp.MustCompile(`(?i)(\b[a-z][a-z0-9+.-]*://)[^\s/@"'<>]+(@)`)},
-	{removedPassword, regexp.MustCompile(`(?i)(\bauthorization\b["']?\s*[:=]\s*["']?(?:[a-z]+\s+)?)[^\s"',;]+`)},
+	{removedPassword, regexp.MustCompile(`(?i)(\bauthorization\b\\?["']?[ \t]*[:=][ \t]*\\?["']?)[^\n"'\\]+`)},
 	{removedPassword, regexp.MustCompile(`(?i)(\bbearer\s+)[a-z0-9._~+/=-]{8,}`)},
 	// A JSON Web Token, such as the token of a service account.
 	{removedPassword, regexp.MustCompile(`()\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?`)},
@@ -43,19 +43,18 @@ var patterns = []struct { //nolint:gochecknoglobals // it is constant
 	// A certificate or key in a kubeconfig: "-----BEGIN" in base64.
 	{removedKey, regexp.MustCompile(`()\bLS0tLS1CRUdJTi[A-Za-z0-9+/=]+`)},
 	// The auths of a Docker config.
-	{removedPassword, regexp.MustCompile(`(?i)(\bauth\\?["']?\s*[:=]\s*\\?["']?)(?:[a-z0-9+/]{8,}={0,2}|[a-z0-9+/]{4,}={1,2})`)},
+	{removedPassword, regexp.MustCompile(`(?i)(\bauth\\?["']?\s*[:=]\s*\\?["']?)(?:[a-z0-9+/]{8,}={0,2}|[a-z0-9+/]{4,}={1,2})[^\s"',;\\]*`)},
 	// Signed URLs of object stores.
 	{removedPassword, regexp.MustCompile(`(?i)([?&](?:sig|signature|x-amz-signature|x-amz-credential|x-goog-signature)=)[^&\s"']+`)},
 }
 
-// assignment matches a name with a secret word, and its value: NAME=VALUE, NAME: VALUE, "NAME": "VALUE". Quotes can have
-// backslashes, as in a log of JSON. option matches --NAME VALUE.
+// assignment matches the name of a secret before its value: NAME=VALUE, NAME: VALUE, "NAME": "VALUE". Quotes can have backslashes,
+// as in a log of JSON. option matches --NAME VALUE. The values are not a part of the patterns, because a value can have the name
+// of another one: the time would grow with the square of the length.
 var (
-	assignment = regexp.MustCompile(`(?i)([\w.-]*` + secretWord + `[\w.-]*)(\\?["']?[ \t]*[:=][ \t]*)` + secretValue)
-	option     = regexp.MustCompile(`(?i)(--?[\w.-]*` + secretWord + `[\w.-]*)([ \t]+)` + secretValue)
+	assignment = regexp.MustCompile(`(?i)([\w.-]*` + secretWord + `[\w.-]*)\\?["']?[ \t]*[:=][ \t]*`)
+	option     = regexp.MustCompile(`(?i)(--?[\w.-]*` + secretWord + `[\w.-]*)[ \t]+`)
 )
-
-const secretValue = `(\\?"(?:[^"\\]|\\[^"])*\\?"|'[^']*'|[^\s"',;&)\]}]+)`
 
 // suspicious matches texts that can have a secret. Most texts of objects have none, and need no other pattern.
 var suspicious = regexp.MustCompile(`(?i)passw|passphrase|secret|token|credential|cookie|pwd|key|@|auth|bearer|sig=|signature|eyJ|_pat_|gh[pousr]_|glpat-|nvapi-|akia|xox|hf_|LS0tLS1CRUdJTi`)
@@ -93,25 +92,45 @@ func (r removals) text(s string) string {
 	return r.assigned(option, r.assigned(assignment, s))
 }
 
-// assigned replaces the values that a pattern finds with marks.
+// assigned replaces the values behind the names that a pattern finds with marks.
 func (r removals) assigned(pattern *regexp.Regexp, s string) string {
-	return pattern.ReplaceAllStringFunc(s, func(found string) string {
-		g := pattern.FindStringSubmatch(found)
-		name, sign, value := g[1], g[2], g[3]
-		switch {
-		case strings.Contains(value, mark):
-			return found
-		case !isSecret(name):
-			return name + sign + r.text(value)
+	var b strings.Builder
+	done := 0
+	for _, at := range pattern.FindAllStringSubmatchIndex(s, -1) {
+		from := at[1]
+		if from < done || !isSecret(s[at[2]:at[3]]) {
+			continue
+		}
+		start, end := valueOf(s[from:])
+		if start == end || s[from+start:from+end] == mark {
+			continue
 		}
 		r.add(removedPassword)
-		for _, quote := range []string{`\"`, `"`, `'`} {
-			if strings.HasPrefix(value, quote) {
-				return name + sign + quote + mark + quote
+		b.WriteString(s[done:from+start] + mark)
+		done = from + end
+	}
+	return b.String() + s[done:]
+}
+
+// valueOf returns where the value at the beginning of a text is, without its quotes. A value without quotes ends at a space or at a
+// separator. A quote that does not end, ends with the line.
+func valueOf(s string) (start, end int) {
+	for _, quote := range []string{`\"`, `"`, `'`} {
+		if !strings.HasPrefix(s, quote) {
+			continue
+		}
+		start = len(quote)
+		for end = start; end < len(s) && s[end] != '\n' && !strings.HasPrefix(s[end:], quote); end++ {
+			if quote == `"` && s[end] == '\\' && end+1 < len(s) {
+				end++
 			}
 		}
-		return name + sign + mark
-	})
+		return start, end
+	}
+	if end = strings.IndexAny(s, " \t\r\n\"',;&)]}"); end < 0 {
+		end = len(s)
+	}
+	return 0, end
 }
 
 // removals counts the secrets that were removed, by their kind.
