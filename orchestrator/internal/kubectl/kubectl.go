@@ -39,6 +39,8 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		Usage: "says why GPUs or pods do not work, and shows the nodes and GPUs of a cluster",
 		Description: cmdline.Describe("",
 			cmdline.Example{Purpose: "Say why GPUs of the cluster cannot be used, and how to fix that", Line: "kubectl outrigger doctor"},
+			cmdline.Example{Purpose: "Show the GPUs of all nodes, again and again", Line: "kubectl outrigger top -w"},
+			cmdline.Example{Purpose: "Write an archive without secrets for a diagnosis elsewhere", Line: "kubectl outrigger must-gather --dest broken.tar.gz"},
 		),
 		Writer:    stdout,
 		ErrWriter: stderr,
