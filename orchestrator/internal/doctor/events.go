@@ -28,7 +28,7 @@ func (d *diagnosis) ofEvents(n *corev1.Node, unusable bool) (all []Finding) {
 		lasts := true
 		switch e.Reason {
 		case string(cause.DeviceUnhealthy):
-			lasts = unusable || offered < capacity
+			lasts = offered < capacity
 		case string(cause.GPUsNotOffered), "GPUDriverBuildFailed":
 			lasts = unusable
 		}
@@ -36,12 +36,26 @@ func (d *diagnosis) ofEvents(n *corev1.Node, unusable bool) (all []Finding) {
 			continue
 		}
 		for _, code := range codesOf(e) {
+			if d.refuted(n, code.Code) {
+				continue
+			}
 			f := ofNode(code.Code, n.Name, code.Text, "Event "+e.Reason+" of the Node").withFix(code.Fix).since(eventTime(e))
 			f.derived = code.Code == cause.DeviceDriver || code.Code == cause.DeviceClaimed // the driver's own cause says more
 			all = append(all, f)
 		}
 	}
 	return all
+}
+
+// refuted reports whether the condition GPUReady says that the link of an Event's cause holds: it names the first link from
+// the driver on that does not hold. If that is the plugin, its Events say why, also about links before it.
+func (d *diagnosis) refuted(n *corev1.Node, code cause.Code) bool {
+	m := d.compact[n.Name]
+	first := cause.Code(m.Reason)
+	if m.GPUReady != "False" || first.Row().Section != "node" || linkOf(first) == linkDriver || linkOf(first) == linkPlugin {
+		return false
+	}
+	return rank(linkOf(code)) < rank(linkOf(first))
 }
 
 // codesOf returns the causes of an Event of an agent: the causes in its message, or its reason.

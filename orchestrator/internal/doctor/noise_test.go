@@ -45,6 +45,19 @@ func TestNoiseIsNoCause(t *testing.T) {
 			c.event("Pod", "team", "train", "MissingClusterDNS", "kubelet does not have ClusterDNS IP configured")
 			return ofTrain()
 		}, []cause.Code{cause.ContainerCreating}, "ClusterDNS"},
+		"an Event from before, about a link that holds": {func(c *cluster) facts.Target {
+			c.unready(node, cause.ToolkitWriterDead)
+			c.fails(facts.ContainerToolkit, node, cause.ImagePullBackOff)
+			c.event("Node", "", node, "GPUsNotOffered", "driver: the kernel module nvidia is not loaded")
+			return onNode()
+		}, []cause.Code{cause.ImagePullBackOff}, "kernel module"},
+		"an Event about a device that is healthy again": {func(c *cluster) facts.Target {
+			c.unready(node, cause.ToolkitNotReady)
+			offer(c.node(node), gpu, 8, 8)
+			c.notReady(facts.ContainerToolkit, node)
+			c.event("Node", "", node, "DeviceUnhealthy", "lost: the GPU left the bus")
+			return onNode()
+		}, []cause.Code{cause.NotReady}, "left the bus"},
 		"the name of the only node": {func(c *cluster) facts.Target {
 			c.user("other", node, map[string]int64{gpu: 8})
 			c.user("train", "", one)
