@@ -4,15 +4,18 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime"
+	goyaml "go.yaml.in/yaml/v2"
+	"golang.org/x/sync/errgroup"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 )
 
 // encode returns an object as an item of a list in YAML, with its kind and without secrets.
 func encode(o any, apiVersion, kind string, removed removals) ([]byte, error) {
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	fields, err := kruntime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", kind, err)
 	}
@@ -20,7 +23,7 @@ func encode(o any, apiVersion, kind string, removed removals) ([]byte, error) {
 		fields["apiVersion"], fields["kind"] = apiVersion, kind
 	}
 	removed.object(fields)
-	text, err := yaml.Marshal(fields)
+	text, err := goyaml.Marshal(fields) // as sigs.k8s.io/yaml does, without its way through JSON
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", kind, err)
 	}
@@ -46,24 +49,12 @@ func item(text []byte) []byte {
 
 const listHead = "apiVersion: v1\nkind: List\nitems:\n"
 
-// items returns the items of a list that item or kubectl has written, as JSON. A file with one object has one item. Items are
-// read one by one, because a parser of YAML needs much memory for a list of thousands of objects.
-func items(file []byte) ([]json.RawMessage, error) {
-	var all []json.RawMessage
-	var one bytes.Buffer
+// items returns the items of a list that item or kubectl has written. A file with one object has one item. Items are parsed one
+// by one, because a parser of YAML needs much memory for a list of thousands of objects.
+func items(file []byte) [][]byte {
+	var all [][]byte
+	var one []byte
 	inside, listed := false, false
-	flush := func() error {
-		if one.Len() == 0 {
-			return nil
-		}
-		out, err := yaml.YAMLToJSON(one.Bytes())
-		if err != nil {
-			return err
-		}
-		one.Reset()
-		all = append(all, out)
-		return nil
-	}
 	for line := range bytes.Lines(file) {
 		switch {
 		case strings.TrimSpace(string(line)) == "items:" && line[0] != ' ':
@@ -72,46 +63,67 @@ func items(file []byte) ([]json.RawMessage, error) {
 		case !inside:
 			continue
 		case bytes.HasPrefix(line, []byte("- ")):
-			if err := flush(); err != nil {
-				return nil, err
+			if len(one) > 0 {
+				all = append(all, one)
 			}
-			one.WriteByte(' ')
-			line = line[1:]
+			one, line = []byte(" "), line[1:]
 		case len(bytes.TrimSpace(line)) > 0 && line[0] != ' ':
 			inside = false
 			continue
 		}
-		one.Write(line)
+		one = append(one, line...)
 	}
-	if !listed && len(bytes.TrimSpace(file)) > 0 && !bytes.Contains(file, []byte("\nitems: []")) {
-		one.Write(file)
+	if !listed && !bytes.Contains(file, []byte("\nitems: []")) {
+		one = file
 	}
-	err := flush()
-	return all, err
+	if len(bytes.TrimSpace(one)) > 0 {
+		all = append(all, one)
+	}
+	return all
 }
 
-// decode reads the objects of a kind in a list. It ignores other kinds. With an error, it returns the objects before it.
+// decode reads the objects of a kind in a list, on all processors. An empty kind means all. With an error, it returns the objects
+// before it.
 func decode[T any](file []byte, kind string) ([]*T, error) {
-	raw, err := items(file)
+	raw := items(file)
+	found := make([]*T, len(raw))
+	errs := make([]error, len(raw))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, text := range raw {
+		group.Go(func() error {
+			found[i], errs[i] = decodeOne[T](text, kind)
+			return nil
+		})
+	}
+	_ = group.Wait()
+	var all []*T
+	for i, o := range found {
+		if errs[i] != nil {
+			return all, errs[i]
+		}
+		if o != nil {
+			all = append(all, o)
+		}
+	}
+	return all, nil
+}
+
+// decodeOne reads an object. It returns nil for another kind.
+func decodeOne[T any](text []byte, kind string) (*T, error) {
+	out, err := yaml.YAMLToJSON(text)
 	if err != nil {
 		return nil, err
 	}
-	var all []*T
-	for _, text := range raw {
-		var of struct {
-			Kind string `json:"kind"`
-		}
-		if err := json.Unmarshal(text, &of); err != nil {
-			return all, err
-		}
-		if kind != "" && of.Kind != kind {
-			continue
-		}
-		o := new(T)
-		if err := json.Unmarshal(text, o); err != nil {
-			return all, err
-		}
-		all = append(all, o)
+	var of struct {
+		Kind string `json:"kind"`
 	}
-	return all, nil
+	if err := json.Unmarshal(out, &of); err != nil {
+		return nil, err
+	}
+	if kind != "" && of.Kind != kind {
+		return nil, nil // an object of another kind is no error
+	}
+	o := new(T)
+	return o, json.Unmarshal(out, o)
 }
