@@ -58,18 +58,18 @@ func (s *settings) migrateCommand() *cli.Command {
 func (m *migration) flags() []cli.Flag {
 	return []cli.Flag{
 		cmdline.List(&cli.StringSliceFlag{
-			Name: "from-file", Aliases: []string{"f"}, EnvVars: []string{"FROM_FILE"},
+			Name: "from-file", Aliases: []string{"f"}, EnvVars: []string{"OUTRIGGER_FROM_FILE"},
 			Usage: "plan from a `FILE` and not from the cluster: values of NVIDIA's chart, or its ClusterPolicy and NVIDIADrivers; can be repeated",
 		}, &m.files),
-		&cli.StringFlag{Name: "registry", EnvVars: []string{"REGISTRY"}, Destination: &m.registry, Usage: "`REGISTRY` of Outrigger's images, for global.registry"},
-		&cli.StringFlag{Name: "write", EnvVars: []string{"WRITE"}, Destination: &m.write, Usage: "write the values of the chart outrigger to a `FILE`"},
-		&cli.BoolFlag{Name: "final", EnvVars: []string{"FINAL"}, Destination: &m.final, Usage: "write the values for the time after NVIDIA's GPU Operator"},
-		&cli.StringFlag{Name: "only", EnvVars: []string{"ONLY"}, Destination: &m.only, Usage: "hand over only one `COMPONENT`: dcgm-exporter, feature-discovery, mig-manager, device-plugin, toolkit or driver"},
-		&cli.StringFlag{Name: "nodes", EnvVars: []string{"NODES"}, Destination: &m.nodes, Usage: "hand over only nodes with a label: a label `SELECTOR`"},
+		&cli.StringFlag{Name: "registry", EnvVars: []string{"OUTRIGGER_REGISTRY"}, Destination: &m.registry, Usage: "`REGISTRY` of Outrigger's images, for global.registry"},
+		&cli.StringFlag{Name: "write", EnvVars: []string{"OUTRIGGER_WRITE"}, Destination: &m.write, Usage: "write the values of the chart outrigger to a `FILE`"},
+		&cli.BoolFlag{Name: "final", EnvVars: []string{"OUTRIGGER_FINAL"}, Destination: &m.final, Usage: "write the values for the time after NVIDIA's GPU Operator"},
+		&cli.StringFlag{Name: "only", EnvVars: []string{"OUTRIGGER_ONLY"}, Destination: &m.only, Usage: "hand over only one `COMPONENT`: dcgm-exporter, feature-discovery, mig-manager, device-plugin, toolkit or driver"},
+		&cli.StringFlag{Name: "nodes", EnvVars: []string{"OUTRIGGER_NODES"}, Destination: &m.nodes, Usage: "hand over only nodes with a label: a label `SELECTOR`"},
 		&cli.BoolFlag{Name: "undo", Destination: &m.undo, Usage: "give components back to NVIDIA's GPU Operator"},
 		&cli.BoolFlag{Name: "yes", Destination: &m.yes, Usage: "do it; without this flag, nothing is changed"},
 		&cli.BoolFlag{Name: "evict", Destination: &m.evict, Usage: "cordon a node and evict its GPU pods before its driver is handed over"},
-		cmdline.Positive(&cli.DurationFlag{Name: "timeout", EnvVars: []string{"TIMEOUT"}, Value: migrateTimeout, Destination: &m.timeout, Usage: "`TIME` after which a hand-over has failed and is undone"}),
+		cmdline.Positive(&cli.DurationFlag{Name: "timeout", EnvVars: []string{"OUTRIGGER_TIMEOUT"}, Value: migrateTimeout, Destination: &m.timeout, Usage: "`TIME` after which a hand-over has failed and is undone"}),
 	}
 }
 

@@ -23,7 +23,7 @@ const (
 	Between = "paused-for-outrigger"
 )
 
-// deploy is the prefix of the labels by which both stacks schedule their DaemonSets.
+// deploy is the prefix of the labels that schedule the DaemonSets of both stacks.
 const deploy = "nvidia.com/gpu.deploy."
 
 // Component is a part of the GPU Operator that Outrigger replaces.
@@ -39,7 +39,7 @@ type Component struct {
 	More  []string `json:"more,omitempty"`
 	// Offers says that the GPUs which the node offers depend on the component.
 	Offers bool `json:"-"`
-	// Effect says what the hand-over interrupts on a node.
+	// Effect describes the interruption of a node by the hand-over.
 	Effect string `json:"effect"`
 }
 

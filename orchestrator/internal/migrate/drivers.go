@@ -101,7 +101,7 @@ func only(values map[string]any, keys ...string) func(func(string, any) bool) {
 	}
 }
 
-// notInName matches what the name of a pool cannot have.
+// notInName matches characters that are not valid in the name of a pool.
 var notInName = regexp.MustCompile(`[^a-z0-9-]+`)
 
 // poolNameMax is the largest length of the name of a pool.

@@ -18,7 +18,7 @@ type Difference struct {
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
 	Why  string `json:"why"`
-	// Fix says what the user can do. It is empty if there is nothing to do.
+	// Fix is an action of the user. It is empty if no action is needed.
 	Fix string `json:"fix,omitempty"`
 }
 

@@ -52,7 +52,7 @@ func (p *Plan) correct(problem charts.Problem) bool {
 		if remove(p.Values, at); text(p.Values) != before {
 			break
 		}
-		// The value is missing, so what needs it goes.
+		// The value is missing: remove the part that needs it.
 		dot := strings.LastIndex(at, ".")
 		if dot < 0 {
 			return false

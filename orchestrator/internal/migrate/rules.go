@@ -13,7 +13,7 @@ var imageKeys = []string{ //nolint:gochecknoglobals // it is constant
 	"operator", "operator.validator", "validator", "toolkit", "devicePlugin", "gfd", "dcgmExporter", "migManager", "driver.manager", "draDriver",
 }
 
-// applyRules changes the values for which the fix is known.
+// applyRules changes the values that have a known fix.
 func (p *Plan) applyRules(o Options) {
 	for _, key := range imageKeys {
 		p.dropImage(key)
@@ -95,7 +95,7 @@ func (p *Plan) inert() {
 	}
 }
 
-// dropImage removes the image of a section, because Outrigger has an image of its own for it.
+// dropImage removes the image of a section, because Outrigger has another image for it.
 func (p *Plan) dropImage(key string) {
 	section, is := lookup(p.Values, key).(map[string]any)
 	if !is {
@@ -153,7 +153,7 @@ func (p *Plan) splitImage(key string) {
 	p.Changed = append(p.Changed, Difference{Path: key + ".image", From: image, To: imageOf(section), Why: "the registry, the name and the tag are separate values"})
 }
 
-// drivers completes the values of the driver, also in pools, where the GPU Operator derives what is missing.
+// drivers completes the values of the driver, also in pools. The GPU Operator derives these values.
 func (p *Plan) drivers(o Options) {
 	p.driver("driver", o)
 	pools, _ := p.Values["pools"].([]any)
