@@ -157,6 +157,7 @@ func TestOrchestrator(t *testing.T) {
 	t.Run("an archive answers as the cluster", anArchiveAnswersAsTheCluster)
 	t.Run("roll-outs are quiet", rollOutsAreQuiet)
 	t.Run("one Event tells of an incident", incidentsAreTold)
+	t.Run("the first cause comes first", theFirstCauseComesFirst)
 	t.Run("a bad image is named until it is mended", aBadImageIsNamed)
 	t.Run("wrong values change nothing", wrongValuesChangeNothing)
 	t.Run("only what changes is written", onlyWhatChangesIsWritten)

@@ -41,10 +41,13 @@ func ask(t *testing.T, args ...string) (stdout, stderr string, code int) {
 // diagnosis is the part of the output of "doctor -o json" that tests read.
 type diagnosis struct {
 	Verdict  string
-	Findings []struct {
-		Code, Severity, Subject, Evidence, Fix string
-		Examples                               []string
-	}
+	Findings []finding
+}
+
+// finding is a finding of doctor.
+type finding struct {
+	Code, Severity, Subject, Evidence, Fix string
+	Examples                               []string
 }
 
 // codes returns the codes of the findings, the first one first.
