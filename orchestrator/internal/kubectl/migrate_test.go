@@ -1,6 +1,9 @@
 package kubectl_test
 
 import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
 	"os"
 	"path/filepath"
 	"strings"
@@ -54,6 +57,21 @@ func TestMigrateWithoutACluster(t *testing.T) {
 	}
 }
 
+// helmRecord returns the data of the Secret of a Helm release.
+func helmRecord(t *testing.T, text string) string {
+	t.Helper()
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	if _, err := w.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	record := base64.StdEncoding.EncodeToString(packed.Bytes())
+	return base64.StdEncoding.EncodeToString([]byte(record))
+}
+
 // TestMigrateChangesNothingWithoutYes runs the command on a cluster with a node that NVIDIA's GPU Operator labels.
 func TestMigrateChangesNothingWithoutYes(t *testing.T) {
 	c := clustertest.New(t)
@@ -84,13 +102,26 @@ func TestMigrateChangesNothingWithoutYes(t *testing.T) {
 	if err := yaml.Unmarshal(text, &policy); err != nil {
 		t.Fatal(err)
 	}
+	if err := unstructured.SetNestedStringMap(policy, map[string]string{"meta.helm.sh/release-name": "gpu-operator", "meta.helm.sh/release-namespace": "default"}, "metadata", "annotations"); err != nil {
+		t.Fatal(err)
+	}
 	c.Create(&unstructured.Unstructured{Object: policy})
+	if _, stdout, _ := command("--kubeconfig", config, "migrate"); !strings.Contains(stdout, "Not read: read the Helm release default/gpu-operator: it has no Secret") {
+		t.Errorf("without the Helm release:\n%s", stdout)
+	}
+	create("Secret", "v1", map[string]any{
+		"metadata": map[string]any{"name": "sh.helm.release.v1.gpu-operator.v1", "namespace": "default", "labels": map[string]any{"owner": "helm", "status": "deployed", "name": "gpu-operator"}},
+		"type":     "helm.sh/release.v1", "data": map[string]any{"release": helmRecord(t, `{"config": {"nfd": {"enabled": true}, "devicePlugin": {"config": {"create": true}, "version": "v0.1.0"}}}`)},
+	})
 	node := func() string {
 		return c.Get(model.Ref{APIVersion: "v1", Kind: "Node", Name: "a"}).GetResourceVersion()
 	}
 	before := node()
 	for args, want := range map[string]string{
 		"":                       "dcgm-exporter      1       0",
+		"--nodes x=y":            "nfd.enabled: true → false",
+		"--final":                "Read: ClusterPolicy cluster-policy of nvidia.com, the values of the Helm release default/gpu-operator",
+		"--timeout 1m":           "devicePlugin.image: nvcr.io/nvidia/k8s-device-plugin:v0.14.0-ubi8",
 		"--only dcgm-exporter":   "Nothing has been changed: add --yes.",
 		"--undo":                 "No node is left to hand over.",
 		"--only device-plugin":   "nodes   none",

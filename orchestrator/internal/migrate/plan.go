@@ -24,6 +24,9 @@ type Difference struct {
 
 // Plan is the migration of an installation.
 type Plan struct {
+	// From and Unread are as in Source.
+	From   []string `json:"from,omitempty"`
+	Unread []string `json:"unread,omitempty"`
 	// Values are the values of the chart outrigger after the migration. Start are the values during the migration:
 	// they also keep the agents off the nodes until a hand-over.
 	Values map[string]any `json:"values"`
@@ -65,7 +68,7 @@ func New(s Source, o Options) *Plan {
 	if len(o.Nodes) == 0 {
 		o.Nodes = []charts.Node{{Kernel: "6.8.0-60-generic", ID: "ubuntu", Version: "22.04"}}
 	}
-	p := &Plan{Values: clone(s.Values)}
+	p := &Plan{From: s.From, Unread: s.Unread, Values: clone(s.Values)}
 	before := flatten(s.Values)
 	p.fromDrivers(s)
 	p.applyRules(o)

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
@@ -30,8 +31,13 @@ func ReadCluster(ctx context.Context, client dynamic.Interface, o *Options) (s S
 		}
 		for i := range list.Items {
 			found = true
-			if err := s.add(list.Items[i].Object); err != nil {
+			o := &list.Items[i]
+			if err := s.add(o.Object); err != nil {
 				return s, found, err
+			}
+			s.From = append(s.From, o.GetKind()+" "+o.GetName()+" of nvidia.com")
+			if o.GetKind() == "ClusterPolicy" {
+				s.addRelease(ctx, client, o)
 			}
 		}
 	}
@@ -48,6 +54,21 @@ func ReadCluster(ctx context.Context, client dynamic.Interface, o *Options) (s S
 	// Without the permission to read it, Helm reports that it exists.
 	o.NamespaceExists = err == nil && namespace.GetAnnotations()["meta.helm.sh/release-name"] == ""
 	return s, found, nil
+}
+
+// addRelease adds the values of the Helm release of a ClusterPolicy. Most values are in its spec too, which takes
+// precedence, because it may have been edited.
+func (s *Source) addRelease(ctx context.Context, client dynamic.Interface, policy *unstructured.Unstructured) {
+	values, name, err := helmValues(ctx, client, policy)
+	if err != nil {
+		s.Unread = append(s.Unread, err.Error())
+		return
+	}
+	if name != "" {
+		delete(values, "extraObjects") // they exist
+		s.Values = mergeInto(values, s.Values)
+		s.From = append(s.From, "the values of the Helm release "+name)
+	}
 }
 
 // kinds returns the kinds of the nodes with GPUs, by the labels of Node Feature Discovery.

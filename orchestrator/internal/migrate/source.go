@@ -17,6 +17,9 @@ type Source struct {
 	Values map[string]any
 	// Drivers are its NVIDIADriver objects.
 	Drivers []unstructured.Unstructured
+	// From names what has been read, and Unread says what could not be read, and why.
+	From   []string
+	Unread []string
 	// Cluster is set if a GPUCluster exists: the nodes have the DRA driver and not the device plugin.
 	Cluster bool
 }

@@ -8,6 +8,12 @@ import (
 // Text returns the plan for people.
 func (p *Plan) Text() string {
 	var b strings.Builder
+	if len(p.From) > 0 {
+		fmt.Fprintf(&b, "Read: %s\n", strings.Join(p.From, ", "))
+	}
+	for _, unread := range p.Unread {
+		fmt.Fprintf(&b, "Not read: %s\n", unread)
+	}
 	fmt.Fprintf(&b, "Taken over unchanged: %d values (-o yaml lists them)\n", len(p.Same))
 	list(&b, "Changed", p.Changed)
 	list(&b, "Ignored, because Outrigger does not need them", p.Ignored)
