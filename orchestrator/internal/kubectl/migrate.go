@@ -223,7 +223,7 @@ func (m *migration) handOver(ctx context.Context, w, log io.Writer) error {
 
 func (m *migration) printSteps(o table.Out, steps []migrate.Step) error {
 	for i, step := range steps {
-		if m.yes {
+		if m.yes && len(step.Nodes) > 0 {
 			continue
 		}
 		if i > 0 {

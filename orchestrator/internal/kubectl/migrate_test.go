@@ -134,8 +134,19 @@ func TestMigrateChangesNothingWithoutYes(t *testing.T) {
 			t.Errorf("%s: exit code %d, want %q in:\n%s%s", args, code, want, stdout, stderr)
 		}
 	}
-	// Outrigger is not installed.
-	if code, _, stderr := command("--kubeconfig", config, "migrate", "--only", "dcgm-exporter", "--yes"); code != 1 || !strings.Contains(stderr, "install the chart outrigger") {
+	if code, stdout, stderr := command("--kubeconfig", config, "migrate", "--only", "dcgm-exporter", "--yes"); code != 0 || !strings.Contains(stdout, "neither NVIDIA's GPU Operator nor Outrigger has a DaemonSet") {
+		t.Errorf("without DaemonSets: exit code %d, %s%s", code, stdout, stderr)
+	}
+	// Outrigger is not installed, and NVIDIA's operator is.
+	labels := map[string]any{"app": "nvidia-dcgm-exporter"}
+	create("DaemonSet", "apps/v1", map[string]any{
+		"metadata": map[string]any{"name": "nvidia-dcgm-exporter", "namespace": "default"},
+		"spec": map[string]any{"selector": map[string]any{"matchLabels": labels}, "template": map[string]any{
+			"metadata": map[string]any{"labels": labels},
+			"spec":     map[string]any{"nodeSelector": map[string]any{label: "true"}, "containers": []any{map[string]any{"name": "main", "image": "x"}}},
+		}},
+	})
+	if code, _, stderr := command("--kubeconfig", config, "migrate", "--yes"); code != 1 || !strings.Contains(stderr, "install the chart outrigger") {
 		t.Errorf("without Outrigger: exit code %d, %s", code, stderr)
 	}
 	if node() != before {

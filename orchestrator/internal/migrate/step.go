@@ -41,6 +41,9 @@ func Next(s *State, c Component, undo bool) Step {
 	}
 	slices.Sort(step.Nodes)
 	step.Old, step.New = s.Side(c.Label, step.From), s.Side(c.Label, step.To)
+	if len(step.Old)+len(step.New) == 0 {
+		step.Nodes, step.Skipped = nil, []string{"all nodes: neither NVIDIA's GPU Operator nor Outrigger has a DaemonSet for this component"}
+	}
 	return step
 }
 
