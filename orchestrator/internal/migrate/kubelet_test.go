@@ -48,7 +48,11 @@ func (w *world) report(ctx context.Context, pods []*corev1.Pod) error {
 			plugins[p.Spec.NodeName] = w.offers[p.Namespace]
 		}
 	}
+	silent := w.silent
 	w.mu.Unlock()
+	if silent {
+		return nil
+	}
 	for _, name := range w.nodes {
 		patch, err := json.Marshal(map[string]any{"status": map[string]any{"allocatable": map[string]any{gpuResource: fmt.Sprint(plugins[name])}}})
 		if err != nil {

@@ -145,7 +145,7 @@ func (r *Runner) move(ctx context.Context, c Component, from, to string, nodes [
 		return err
 	}
 	settle := time.Duration(0)
-	if c.Offers {
+	if c.Offers && want != nil {
 		settle = r.Settle
 	}
 	return r.wait(ctx, c, settle, func(s *State) string { return strings.Join(first(missing(s, c, to, nodes, want)), "; ") })
@@ -172,24 +172,23 @@ func (r *Runner) wait(ctx context.Context, c Component, settle time.Duration, mi
 		} else {
 			why = missing(s)
 		}
-		switch {
-		case why != "":
+		if why != "" {
 			since = time.Time{}
-		case since.IsZero():
+		} else if since.IsZero() {
 			since = time.Now()
 		}
 		if why == "" && time.Since(since) >= settle {
 			return nil
 		}
+		if why != "" && time.Now().After(deadline) {
+			return fmt.Errorf("not within %s: %s", r.Timeout, why)
+		}
 		if why == "" {
-			why = "it works, for " + settle.String()
+			why = "it works; its last report must be newer than the hand-over"
 		}
 		if why != last {
 			r.Progress("%s: waits: %s", c.Name, why)
 			last = why
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("not within %s: %s", r.Timeout, why)
 		}
 		select {
 		case <-ctx.Done():

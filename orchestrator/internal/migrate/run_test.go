@@ -3,6 +3,7 @@ package migrate_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -123,6 +124,26 @@ func TestFailedHandOverIsUndone(t *testing.T) {
 		if !before[p.UID] {
 			t.Errorf("pod %s of node b is new", p.Name)
 		}
+	}
+}
+
+// TestOldReportsDoNotCount hands a component over while the kubelet still reports the GPUs of NVIDIA's plugin, and then none.
+func TestOldReportsDoNotCount(t *testing.T) {
+	w := newWorld(t, "a")
+	r := w.runner()
+	r.Timeout, r.Settle = 5*time.Second, time.Hour
+	w.mu.Lock()
+	w.silent, w.offers[ourNamespace] = true, 0
+	w.mu.Unlock()
+	r.Progress = func(format string, args ...any) {
+		if text := fmt.Sprintf(format, args...); strings.Contains(text, "it works") {
+			w.mu.Lock()
+			w.silent = false
+			w.mu.Unlock()
+		}
+	}
+	if err := w.hand(r, "device-plugin", false); err == nil || !strings.Contains(err.Error(), "the node offers 0 nvidia.com/gpu, and had 8") {
+		t.Errorf("got %v", err)
 	}
 }
 

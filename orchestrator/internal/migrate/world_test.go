@@ -41,6 +41,8 @@ type world struct {
 	offers map[string]int
 	// held keeps pods of a DaemonSet in the state Terminating.
 	held map[string]bool
+	// silent kubelets do not report changes of the GPUs.
+	silent bool
 	// overlaps lists nodes with pods of both sides for one component.
 	overlaps []string
 }
