@@ -16,7 +16,7 @@ import (
 	"outrigger.dev/test/e2e/stack"
 )
 
-const policy = "clusterpolicy/" + stack.PolicyName
+const policy = "gpupolicy/" + stack.PolicyName
 
 // readPolicy returns the policy as it is, and an empty one if there is none.
 func readPolicy(t *testing.T) stack.Policy {
@@ -261,7 +261,7 @@ func aBadImageIsNamed(t *testing.T) {
 
 func wrongValuesChangeNothing(t *testing.T) {
 	before := versions(t)
-	_, err := shared.Kubectl(t.Context(), "patch", "clusterpolicy/"+stack.PolicyName, "--type=merge", "-p", `{"spec":{"devicePlugin":{"toleration":[]}}}`)
+	_, err := shared.Kubectl(t.Context(), "patch", "gpupolicy/"+stack.PolicyName, "--type=merge", "-p", `{"spec":{"devicePlugin":{"toleration":[]}}}`)
 	if err == nil || !strings.Contains(err.Error(), "unknown keys in spec: devicePlugin.toleration;") {
 		t.Errorf("a typo in a key: %v", err)
 	}
