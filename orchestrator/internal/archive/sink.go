@@ -18,7 +18,8 @@ const suffix = ".tar.gz"
 
 // sink takes the files of an archive. The archive has its name only after commit.
 type sink interface {
-	add(name string, content []byte) error
+	// add adds a file. Its content is in parts, so that a long list need not be copied.
+	add(name string, content ...[]byte) error
 	// size returns the size of the archive until now.
 	size() int64
 	commit() error
@@ -66,13 +67,23 @@ type folder struct {
 	bytes           int64
 }
 
-func (f *folder) add(name string, content []byte) error {
+func (f *folder) add(name string, content ...[]byte) error {
 	file := filepath.Join(f.temporary, filepath.FromSlash(name))
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
 	}
-	f.bytes += int64(len(content))
-	return os.WriteFile(file, content, 0o600)
+	out, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	for _, part := range content {
+		n, err := out.Write(part)
+		f.bytes += int64(n)
+		if err != nil {
+			return errors.Join(err, out.Close())
+		}
+	}
+	return out.Close()
 }
 
 func (f *folder) size() int64 { return f.bytes }
@@ -103,13 +114,15 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func (t *tarball) add(name string, content []byte) error {
-	head := &tar.Header{Name: t.top + "/" + name, Mode: 0o600, Size: int64(len(content)), ModTime: t.at, Format: tar.FormatPAX}
+func (t *tarball) add(name string, content ...[]byte) error {
+	head := &tar.Header{Name: t.top + "/" + name, Mode: 0o600, Size: int64(length(content)), ModTime: t.at, Format: tar.FormatPAX}
 	if err := t.tar.WriteHeader(head); err != nil {
 		return err
 	}
-	if _, err := t.tar.Write(content); err != nil {
-		return err
+	for _, part := range content {
+		if _, err := t.tar.Write(part); err != nil {
+			return err
+		}
 	}
 	// After a flush, size counts all of the content.
 	return errors.Join(t.tar.Flush(), t.gzip.Flush())
@@ -127,4 +140,12 @@ func (t *tarball) commit() error {
 func (t *tarball) abort() {
 	_ = t.file.Close()
 	_ = os.Remove(t.file.Name())
+}
+
+// length returns the length of all parts.
+func length(parts [][]byte) (sum int) {
+	for _, p := range parts {
+		sum += len(p)
+	}
+	return sum
 }

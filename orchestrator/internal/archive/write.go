@@ -1,7 +1,6 @@
 package archive
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -52,11 +51,11 @@ func (w *Writer) room() int {
 }
 
 // add adds a file that is not larger than room.
-func (w *Writer) add(name string, content []byte, removed removals) error {
-	if err := w.sink.add(name, content); err != nil {
+func (w *Writer) add(name string, removed removals, content ...[]byte) error {
+	if err := w.sink.add(name, content...); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
-	w.index.Files = append(w.index.Files, File{Name: name, Bytes: len(content)})
+	w.index.Files = append(w.index.Files, File{Name: name, Bytes: length(content)})
 	for _, what := range slices.Sorted(maps.Keys(removed)) {
 		w.index.Removed = append(w.index.Removed, Removed{File: name, What: what, Count: removed[what]})
 	}
@@ -169,7 +168,7 @@ func (w *Writer) part(p part) error {
 	if kept == 0 {
 		head = strings.TrimSuffix(listHead, "\n") + " []\n"
 	}
-	return w.add(p.file, append([]byte(head), bytes.Join(encoded, nil)...), removed)
+	return w.add(p.file, removed, append([][]byte{[]byte(head)}, encoded...)...)
 }
 
 // Log writes the end of a log, and reports whether it had room.
@@ -183,7 +182,7 @@ func (w *Writer) Log(l Log) (bool, error) {
 	if l.Previous {
 		name = l.Container + ".previous.log"
 	}
-	return true, w.add(path.Join(logsFolder, l.Namespace, l.Pod, name), content, removed)
+	return true, w.add(path.Join(logsFolder, l.Namespace, l.Pod, name), removed, content)
 }
 
 // printable returns a log without characters that control a terminal.
