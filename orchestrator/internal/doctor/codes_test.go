@@ -264,10 +264,15 @@ func TestAHealthyClusterHasNoFinding(t *testing.T) {
 
 // TestWhatCannotBeReadIsNotHealthy has callers without rights.
 func TestWhatCannotBeReadIsNotHealthy(t *testing.T) {
-	unseen := []facts.Unseen{{What: "nodes", Why: "forbidden"}}
-	for _, target := range []facts.Target{{}, onNode()} {
-		if r := doctor.Diagnose(facts.Facts{Unseen: unseen}, target); r.ExitCode() != 1 || !strings.Contains(r.Verdict, "could not be read") {
-			t.Errorf("%s: exit code %d, %s", target, r.ExitCode(), r.Verdict)
+	for _, what := range []string{"nodes", "the file nodes.yaml", "the file gpu_nodes.descr", "3 of 3 nodes", ""} {
+		f := healthy().Facts
+		if what != "" {
+			f.Unseen = []facts.Unseen{{What: what, Why: "forbidden"}}
+		}
+		for _, target := range []facts.Target{{}, onNode()} {
+			if r := doctor.Diagnose(f, target); r.ExitCode() != 1 || !strings.Contains(r.Verdict, "could not be read") {
+				t.Errorf("%s without %q: exit code %d, %s", target, what, r.ExitCode(), r.Verdict)
+			}
 		}
 	}
 	c := healthy(node)
