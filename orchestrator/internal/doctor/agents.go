@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
@@ -103,7 +104,7 @@ func (d *diagnosis) lastWarning(kind, namespace, name string) *corev1.Event {
 const podFromNodeStatus = time.Minute
 
 // ofMissingAgents returns the agents without a pod on a node whose DaemonSet would select it but for a taint. It
-// needs all pods of the agents on the node, so it looks only if one of them is known.
+// needs all pods of the agents on the node.
 func (d *diagnosis) ofMissingAgents(n *corev1.Node) (all []Finding) {
 	if d.Taken.Sub(n.CreationTimestamp.Time) < podFromNodeStatus || !d.complete(n.Name) {
 		return nil
@@ -111,18 +112,14 @@ func (d *diagnosis) ofMissingAgents(n *corev1.Node) (all []Finding) {
 	for _, ds := range d.DaemonSets {
 		agent := facts.Agent(ds.Spec.Template.Labels)
 		link := linkOfAgent(agent)
-		if link == linkAside || d.hasAgent(n.Name, ds.Name) {
-			continue
-		}
-		spec := ds.Spec.Template.Spec
-		if matches, err := nodeaffinity.NewRequiredNodeAffinity(spec.NodeSelector, spec.Affinity).Match(n); err != nil || !matches {
+		if link == linkAside || d.hasAgent(n.Name, ds.Name) || !selects(ds, n) {
 			continue
 		}
 		evidence := fmt.Sprintf("the DaemonSet %s/%s has no pod on the node", ds.Namespace, ds.Name)
 		if e := d.lastWarning("DaemonSet", ds.Namespace, ds.Name); e != nil && e.Reason == "FailedCreate" {
 			evidence += ": " + e.Message
 		}
-		if taint := untolerated(n, spec.Tolerations); taint != nil {
+		if taint := untolerated(n, ds.Spec.Template.Spec.Tolerations); taint != nil {
 			evidence += ", which has the taint " + taint.ToString()
 		}
 		all = append(all, ofNode(cause.AgentMissing, n.Name, evidence, "pods of the node").at(link))
@@ -130,14 +127,19 @@ func (d *diagnosis) ofMissingAgents(n *corev1.Node) (all []Finding) {
 	return all
 }
 
-// complete reports whether all pods of agents on a node are known: a ready one is.
+// selects reports whether a DaemonSet selects a node, whose taints can still keep its pods off.
+func selects(ds *appsv1.DaemonSet, n *corev1.Node) bool {
+	spec := ds.Spec.Template.Spec
+	matches, err := nodeaffinity.NewRequiredNodeAffinity(spec.NodeSelector, spec.Affinity).Match(n)
+	return err == nil && matches
+}
+
+// complete reports whether all pods of agents on a node are known: the pods of the node were read, or a ready one is known.
 func (d *diagnosis) complete(node string) bool {
-	for _, p := range d.pods[node] {
-		if facts.Agent(p.Labels) != "" && observe.PodOf(p) == nil {
-			return true
-		}
+	if d.whole[node] && !d.lacks("pods of the node "+node) && !d.lacks("pods", "pods.yaml", "gpu_operand_pods.yaml") {
+		return true
 	}
-	return false
+	return slices.ContainsFunc(d.pods[node], func(p *corev1.Pod) bool { return facts.Agent(p.Labels) != "" && observe.PodOf(p) == nil })
 }
 
 func (d *diagnosis) hasAgent(node, daemonSet string) bool {

@@ -50,6 +50,7 @@ func (d *diagnosis) cluster(r *Report) {
 	for _, name := range Closely(d.Facts) {
 		d.closely[name] = true
 	}
+	d.whole = d.closely
 	for _, n := range d.Nodes {
 		m := d.compact[n.Name]
 		if !m.HasGPU() && len(m.Capacity) == 0 {
@@ -61,6 +62,9 @@ func (d *diagnosis) cluster(r *Report) {
 		}
 		all = append(all, join(d.ofNode(n))...)
 	}
+	if gpuNodes == 0 {
+		all = append(all, noGPUNode())
+	}
 	all = append(all, d.ofPolicies()...)
 	all = append(all, d.ofDaemonSets()...)
 	all = append(all, d.ofLostPods()...)
@@ -71,6 +75,13 @@ func (d *diagnosis) cluster(r *Report) {
 		first := r.Findings[0]
 		r.Verdict += fmt.Sprintf("; the first cause is %s (%s)", first.Code, places(first))
 	}
+}
+
+// noGPUNode returns the finding for a cluster without a GPU node.
+func noGPUNode() Finding {
+	f := newFinding(cause.NFDLabelsMissing, "the cluster", "no Node has a label of a GPU, such as nvidia.com/gpu.present=true, or a resource nvidia.com/*", "labels and capacity of the Nodes")
+	f.derived = true // the ClusterPolicy can say why
+	return f
 }
 
 // places returns where a finding holds.

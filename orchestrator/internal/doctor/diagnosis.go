@@ -29,6 +29,8 @@ type diagnosis struct {
 	policies []model.Policy
 	// closely has the nodes to look at closely, or is nil for all.
 	closely map[string]bool
+	// whole has the nodes whose pods were all read: the node of the target, or the nodes to look at closely.
+	whole map[string]bool
 }
 
 func newDiagnosis(f facts.Facts) *diagnosis {

@@ -20,6 +20,7 @@ func (d *diagnosis) node(r *Report, name string) {
 		r.Verdict, r.blind = "node "+name+" could not be read", true
 		return
 	}
+	d.whole = map[string]bool{name: true}
 	r.Findings = d.ofNode(n)
 	r.Findings = append(r.Findings, d.ofPolicies()...)
 	r.Findings = join(r.Findings)
@@ -65,6 +66,9 @@ func (d *diagnosis) ofNode(n *corev1.Node) []Finding {
 	for i := range all {
 		all[i].breaks = all[i].breaks && (unusable || all[i].Link == linkNode)
 	}
+	if unusable && !slices.ContainsFunc(all, func(f Finding) bool { return f.breaks }) {
+		all = append(all, d.ofUnserved(n))
+	}
 	all = merge(all)
 	order(all)
 	return all
@@ -86,7 +90,7 @@ func (d *diagnosis) ofReady(n *corev1.Node, m *model.Node, t health.Trouble, unu
 		all = append(all, ofNode(cause.NodeNotReady, n.Name, message, "condition Ready of the Node").since(t.Since))
 	case m.GPUReady != "" && m.GPUReady != "True":
 		f := ofNode(known(t.Code, cause.PluginNotReady), n.Name, withoutFix(t.Text, t.Fix), "condition GPUReady of the Node").withFix(t.Fix).since(t.Since)
-		f.derived = t.Severity != cause.Fails
+		f.derived, f.breaks = t.Severity != cause.Fails, true
 		all = append(all, f)
 	case t.Code != "":
 		f := ofNode(t.Code, n.Name, t.Text, "status.allocatable of the Node").since(t.Since)
