@@ -67,8 +67,9 @@ func (d *diagnosis) ofState(p *corev1.Pod) (Finding, bool) {
 		return newFinding(cause.SharedRequestTooLarge, subject, p.Status.Message, "status of the pod").since(p.CreationTimestamp.Time), true
 	}
 	reason, message := observe.PodReason(p)
-	if class := p.Spec.RuntimeClassName; class != nil && d.class(*class) == "" && p.Status.Phase == corev1.PodPending {
-		return d.withoutClass(p, *class), true
+	// With another reason, the sandbox of the pod exists, so the RuntimeClass did.
+	if d.lacksClass(p) && p.Status.Phase == corev1.PodPending && (reason == "" || reason == string(cause.ContainerCreating)) {
+		return d.withoutClass(p), true
 	}
 	if reason == "" && p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
 		return Finding{}, false
@@ -120,9 +121,15 @@ func (d *diagnosis) class(name string) string {
 	return ""
 }
 
+// lacksClass reports whether the RuntimeClass of a pod does not exist. A RuntimeClass that could not be read may exist.
+func (d *diagnosis) lacksClass(p *corev1.Pod) bool {
+	class := p.Spec.RuntimeClassName
+	return class != nil && d.class(*class) == "" && !d.lacks("RuntimeClasses", "runtimeclasses.yaml")
+}
+
 // withoutClass returns the finding for a pod whose RuntimeClass does not exist.
-func (d *diagnosis) withoutClass(p *corev1.Pod, class string) Finding {
-	text := "runtimeClassName is " + class + ", and "
+func (d *diagnosis) withoutClass(p *corev1.Pod) Finding {
+	text := "runtimeClassName is " + *p.Spec.RuntimeClassName + ", and "
 	if len(d.RuntimeClasses) == 0 {
 		text += "the cluster has no RuntimeClass"
 	} else {
@@ -144,8 +151,8 @@ func (d *diagnosis) ofContainers(p *corev1.Pod) (all []Finding) {
 	}
 	if class := p.Spec.RuntimeClassName; class != nil {
 		switch handler := d.class(*class); {
-		case handler == "" && p.Status.Phase != corev1.PodPending && len(d.RuntimeClasses) > 0:
-			all = append(all, d.withoutClass(p, *class))
+		case d.lacksClass(p) && p.Status.Phase != corev1.PodPending:
+			all = append(all, d.withoutClass(p))
 		case handler != "" && !strings.Contains(handler, "nvidia"):
 			all = append(all, newFinding(cause.RuntimeClassWrong, subject, "runtimeClassName is "+*class+", whose handler is "+handler, source))
 		}

@@ -204,3 +204,43 @@ func TestFixesOfUsers(t *testing.T) {
 		})
 	}
 }
+
+// TestARuntimeClassThatIsMissing has pods in each state whose RuntimeClass was not among those that were read.
+func TestARuntimeClassThatIsMissing(t *testing.T) {
+	const missing = cause.RuntimeClassMissing
+	forbidden := facts.Unseen{What: "RuntimeClasses", Why: "forbidden"}
+	for name, tc := range map[string]struct {
+		on     string
+		reason cause.Code
+		phase  corev1.PodPhase
+		unseen []facts.Unseen
+		want   cause.Code
+	}{
+		"a pod without a node":                               {"", "", corev1.PodPending, nil, missing},
+		"a pod without a node, and Events are not seen":      {"", "", corev1.PodPending, []facts.Unseen{{What: "Events of nodes", Why: "forbidden"}}, missing},
+		"a pod without a node, and no right":                 {"", "", corev1.PodPending, []facts.Unseen{forbidden}, cause.Unschedulable},
+		"a sandbox waits":                                    {node, "", corev1.PodPending, nil, missing},
+		"a sandbox waits, and no right":                      {node, cause.ContainerCreating, corev1.PodPending, []facts.Unseen{forbidden}, cause.ContainerCreating},
+		"a sandbox waits, and the archive has no classes":    {node, cause.ContainerCreating, corev1.PodPending, []facts.Unseen{{What: "the file a/runtimeclasses.yaml", Why: "it is damaged"}}, cause.ContainerCreating},
+		"containers wait":                                    {node, cause.ContainerCreating, corev1.PodPending, nil, missing},
+		"an image is missing":                                {node, cause.ImagePullBackOff, corev1.PodPending, nil, cause.ImagePullBackOff},
+		"an image is missing, and no right":                  {node, cause.ImagePullBackOff, corev1.PodPending, []facts.Unseen{forbidden}, cause.ImagePullBackOff},
+		"it runs, and the class was deleted":                 {node, "", corev1.PodRunning, nil, missing},
+		"it runs, and no right":                              {node, "", corev1.PodRunning, []facts.Unseen{forbidden}, ""},
+		"it runs, and all classes were left out of archives": {node, "", corev1.PodRunning, []facts.Unseen{{What: "2 of 2 RuntimeClasses", Why: "no room"}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := healthy(node)
+			c.RuntimeClasses, c.Unseen = nil, tc.unseen
+			p := c.user("train", tc.on, map[string]int64{gpu: 1})
+			p.Spec.RuntimeClassName, p.Status.Phase = new("nvidia"), tc.phase
+			if tc.reason != "" {
+				p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: string(tc.reason)}}}}
+			}
+			r := doctor.Diagnose(c.Facts, ofTrain())
+			if got := append(r.Findings, doctor.Finding{})[0].Code; got != tc.want {
+				t.Errorf("want %q, got:\n%s", tc.want, text(r))
+			}
+		})
+	}
+}

@@ -36,8 +36,8 @@ func (d *diagnosis) ofUnscheduled(p *corev1.Pod) []Finding {
 			return []Finding{f.since(p.CreationTimestamp.Time)}
 		}
 	}
-	if class := p.Spec.RuntimeClassName; class != nil && d.class(*class) == "" && len(d.Unseen) == 0 {
-		return []Finding{d.withoutClass(p, *class)}
+	if d.lacksClass(p) {
+		return []Finding{d.withoutClass(p)}
 	}
 	found := s.nodes(requests)
 	if len(found) == 0 && message != "" {
