@@ -26,9 +26,14 @@ func Agent(labels map[string]string) string {
 	}
 	app := cmp.Or(labels["app.kubernetes.io/name"], labels["app"])
 	for _, agent := range [][2]string{
-		{"nvidia-driver-daemonset", DriverLoader}, {"nvidia-vgpu-manager", DriverLoader}, {"nvidia-container-toolkit", ContainerToolkit},
-		{"nvidia-device-plugin", DevicePlugin}, {"nvidia-mig-manager", MIGManager}, {"gpu-feature-discovery", FeatureDiscovery},
-		{"nvidia-dcgm-exporter", Exporter}, {"nvidia-operator-validator", "validator"},
+		{"nvidia-driver-daemonset", DriverLoader},
+		{"nvidia-vgpu-manager", DriverLoader},
+		{"nvidia-container-toolkit", ContainerToolkit},
+		{"nvidia-device-plugin", DevicePlugin},
+		{"nvidia-mig-manager", MIGManager},
+		{"gpu-feature-discovery", FeatureDiscovery},
+		{"nvidia-dcgm-exporter", Exporter},
+		{"nvidia-operator-validator", "validator"},
 	} {
 		if strings.HasPrefix(app, agent[0]) {
 			return agent[1]

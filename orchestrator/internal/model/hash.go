@@ -4,12 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // hashLength is the number of characters of a hash, so that it fits into a label.
@@ -89,13 +86,3 @@ func (r Ref) RunsPods() bool {
 // LabelOneForAll is "true" on a Deployment of an agent that serves all pools, and on the objects
 // that the Deployment needs.
 const LabelOneForAll = "outrigger.dev/one-for-all-pools"
-
-// PodSpec returns the spec of the check's pods. It returns an error if the PodTemplate has fields
-// of a wrong type.
-func (c Check) PodSpec() (corev1.PodSpec, error) {
-	var template corev1.PodTemplate
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(c.Template.Object, &template); err != nil {
-		return corev1.PodSpec{}, fmt.Errorf("read PodTemplate %s: %w: correct the values of the chart validator", c.Name, err)
-	}
-	return template.Template.Spec, nil
-}

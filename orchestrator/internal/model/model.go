@@ -82,46 +82,6 @@ type Stage struct {
 // Chart returns the name of the stage's chart.
 func (s Stage) Chart() string { return strings.TrimSuffix(s.Name, "/"+s.Pool) }
 
-// Repetition is what the annotations of a policy ask from the validations.
-type Repetition struct {
-	// Text is the value of outrigger.dev/validate. Each new text repeats the validations.
-	Text string
-	// On is the value of outrigger.dev/validate-on: "all", or names of nodes, with commas. Empty leaves the choice to the
-	// chart validator.
-	On string
-	// With is the value of outrigger.dev/validate-with: names of more tests, with commas.
-	With string
-}
-
-// The additional tests of a validation, and the value of Repetition.On for all nodes.
-const (
-	// WithAllGPUs uses each GPU that a pod sees, instead of one.
-	WithAllGPUs = "all-gpus"
-	// WithCopies copies between the host and the GPUs, and between GPUs.
-	WithCopies = "copies"
-	// OnAll is for all nodes.
-	OnAll = "all"
-)
-
-// Check is a validation of a stage.
-type Check struct {
-	// Name is the name of its pods: "nvidia-device-plugin-validation".
-	Name string
-	// Template is the PodTemplate of the chart validator.
-	Template *unstructured.Unstructured
-	// DaemonSets are the names of the stage's DaemonSets.
-	DaemonSets []string
-	// Nodes is the number of nodes that the check runs on: "1", "10%" or "all".
-	Nodes string
-	// Only has the names of the nodes that the check may run on. It is empty for any node.
-	Only []string
-	// Timeout is the time limit of one pod, from its creation.
-	Timeout time.Duration
-	// Revision changes if the check has to be repeated. It is derived from the objects of the stage
-	// and of the stages that it needs, and from Repetition.Text.
-	Revision string
-}
-
 // Seen is the observed state of an object that may belong to the orchestrator.
 type Seen struct {
 	Ref

@@ -61,8 +61,7 @@ func allStages(cfg Config) ([]model.Stage, error) {
 	var errs []error
 	for i, p := range list {
 		stages, err := poolStages(cfg, placed, shared, list[:i], p)
-		var problems charts.Problems
-		if errors.As(err, &problems) {
+		if problems, is := errors.AsType[charts.Problems](err); is {
 			errs = append(errs, problems.InPool(i, nil))
 		} else if err != nil {
 			errs = append(errs, fmt.Errorf("%s, pool %s: %w", pools.Key, p.Name, err))
@@ -95,8 +94,7 @@ func alsoInPools(cfg Config, err error) error {
 		of := cfg
 		of.Values, of.Nodes = util.CoalesceTables(runtime.DeepCopyJSON(p.Values), runtime.DeepCopyJSON(cfg.Values)), pools.NodesOf(p.Name, cfg.Kinds)
 		_, err := renderStages(of)
-		var problems charts.Problems
-		if errors.As(err, &problems) {
+		if problems, is := errors.AsType[charts.Problems](err); is {
 			if problems = problems.InPool(i, known); len(problems) > 0 {
 				errs = append(errs, problems)
 			}

@@ -38,8 +38,14 @@ func Write(o table.Out, s model.Status) error {
 // stages returns the table of stages. A narrow terminal loses the message last, because it says what to do.
 func stages(all []model.StageStatus) *table.Table {
 	t := &table.Table{Columns: []table.Column{
-		{Name: "STAGE", Min: 12}, {Name: "STATE"}, {Name: "NODES", Drop: 1}, {Name: "READY"}, {Name: "FAILED"}, {Name: "WAITING", Drop: 2},
-		{Name: "VALIDATION", Drop: 3}, {Name: "MESSAGE", Min: 16},
+		{Name: "STAGE", Min: 12},
+		{Name: "STATE"},
+		{Name: "NODES", Drop: 1},
+		{Name: "READY"},
+		{Name: "FAILED"},
+		{Name: "WAITING", Drop: 2},
+		{Name: "VALIDATION", Drop: 3},
+		{Name: "MESSAGE", Min: 16},
 	}}
 	for _, s := range all {
 		t.Add(s.Name, table.Cell{Text: s.State, Tone: tone(s.State)}, s.Desired, s.Ready, s.Failed, s.Waiting, validations(s.Validations), s.Message)

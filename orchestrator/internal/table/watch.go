@@ -29,7 +29,7 @@ func Watch(ctx context.Context, o Out, delay time.Duration, show func(context.Co
 		err := show(ctx, next)
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // the caller ends the view
 		case err != nil && first:
 			return err
 		case err != nil:
