@@ -57,7 +57,8 @@ func explain(err error, fault string) error {
 	if err == nil {
 		return nil
 	}
-	if several, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // each error of the outermost Join has its fix
+	// Each error of the outermost Join gets its fix.
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		var all []error
 		for _, one := range several.Unwrap() {
 			all = append(all, explain(one, fault))

@@ -222,7 +222,8 @@ func TestCopiesAreCheckedAndMeasured(t *testing.T) {
 		},
 		"copies that lose data between devices": {
 			[]string{"-DDEVICES=2", "-DDAMAGED=4"},
-			"", []string{"copy from GPU-a0a0a0a0-", "to GPU-a1a1a1a1-", "copy from GPU-a1a1a1a1-", "element 8388607", "the copy is damaged"},
+			"",
+			[]string{"copy from GPU-a0a0a0a0-", "to GPU-a1a1a1a1-", "copy from GPU-a1a1a1a1-", "element 8388607", "the copy is damaged"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

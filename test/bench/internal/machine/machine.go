@@ -24,7 +24,7 @@ func Describe() (string, error) {
 	if err := unix.Uname(&name); err != nil {
 		return "", fmt.Errorf("describe the machine: uname: %w", err)
 	}
-	return describe(string(cpus), runtime.NumCPU(), uint64(info.Totalram)*uint64(info.Unit), unix.ByteSliceToString(name.Release[:])), nil
+	return describe(string(cpus), runtime.NumCPU(), info.Totalram*uint64(info.Unit), unix.ByteSliceToString(name.Release[:])), nil
 }
 
 // describe returns the text. cpuinfo is the content of /proc/cpuinfo, and memory is in bytes.
