@@ -90,7 +90,7 @@ plugin() {
   sed "1d; s/VERSION/$VERSION/" orchestrator/kubectl-outrigger/krew.yaml >"$to/outrigger.krew.yaml"
   for arch in "$@"; do
     file=kubectl-outrigger-$VERSION-linux-$arch.tar.gz
-    cp "out/build/$arch/kubectl-outrigger" LICENSE "$work/plugin/"
+    cp "out/build/$arch/kubectl-outrigger" orchestrator/kubectl-outrigger/kubectl_complete-outrigger LICENSE "$work/plugin/"
     tar --create --sort=name --format=ustar --mtime="@$SOURCE_DATE_EPOCH" --mode=u=rwX,go=rX --owner=0 --group=0 --numeric-owner -C "$work/plugin" . | gzip -n9 >"$to/$file"
     cat >>"$to/outrigger.krew.yaml" <<PLATFORM
     - selector:

@@ -20,14 +20,20 @@ import (
 // ask runs "kubectl outrigger", and returns its output and its exit code.
 func ask(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	cmd := shared.KubectlCommand(t.Context(), append([]string{"outrigger"}, args...)...)
-	// kubectl passes no flags that stand before the name of a plugin, and finds the plugin in PATH.
-	cmd.Args = slices.Concat(cmd.Args[:1], []string{"outrigger"}, args)
+	return inKubectl(t, append([]string{"outrigger"}, args...)...)
+}
+
+// inKubectl runs kubectl with the plugin in PATH. kubectl passes no flags that stand before the name of a plugin.
+func inKubectl(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	cmd := shared.KubectlCommand(t.Context(), args...)
+	cmd.Args = slices.Concat(cmd.Args[:1], args)
 	root, err := stack.FindRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(root, "bin")+":"+os.Getenv("PATH"), "KUBECONFIG="+shared.Kubeconfig(), "HOME="+t.TempDir())
+	path := strings.Join([]string{filepath.Join(root, "bin"), filepath.Join(root, "orchestrator", "kubectl-outrigger"), os.Getenv("PATH")}, ":")
+	cmd.Env = append(os.Environ(), "PATH="+path, "KUBECONFIG="+shared.Kubeconfig(), "HOME="+t.TempDir())
 	var out, errs strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err = cmd.Run()
@@ -89,6 +95,9 @@ func thePluginShowsTheCluster(t *testing.T) {
 	calm(t)
 	if d := diagnose(t); len(d.Findings) > 0 {
 		t.Errorf("doctor finds something on a cluster that works: %+v", d)
+	}
+	if out, errs, code := inKubectl(t, "__complete", "outrigger", "val"); code != 0 || !strings.HasPrefix(out, "validate\n:4") {
+		t.Errorf("kubectl completes val to %q: exit code %d: %s", out, code, errs)
 	}
 	for command, want := range map[string][]string{
 		"status": {"device-plugin", "Ready", "1 of 1 GPU node"},
