@@ -3,6 +3,7 @@ package doctor
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"outrigger.dev/orchestrator/internal/facts"
 	"outrigger.dev/orchestrator/internal/health"
@@ -49,11 +51,34 @@ func enough(list corev1.ResourceList, requests map[string]int64) bool {
 	return true
 }
 
-// held reports whether pods hold the devices of a node that a pod requests, and names them.
-func (s *search) held(n *corev1.Node, requests map[string]int64) (held bool, who string) {
-	if c := podCondition(s.p, corev1.PodScheduled); s.d.closely != nil && c != nil {
-		// The pods of the whole cluster are not known.
-		return strings.Contains(c.Message, "Insufficient "+facts.ResourcePrefix), c.Message
+// full reports whether the scheduler finds more nodes without enough free devices than there are nodes that never have
+// enough: pods hold the devices of the others.
+func (s *search) full(requests map[string]int64) bool {
+	required, small := nodeaffinity.GetRequiredNodeAffinity(s.p), 0
+	for _, n := range s.d.Nodes {
+		if allocatable(n, requests) || n.Spec.Unschedulable || untolerated(n, s.p.Spec.Tolerations) != nil {
+			continue
+		}
+		if matches, err := required.Match(n); err == nil && matches {
+			small++
+		}
+	}
+	for name := range requests {
+		for _, end := range []string{", ", ". "} { // "0/9 nodes are available: 3 Insufficient cpu, 6 Insufficient nvidia.com/gpu."
+			before, _, found := strings.Cut(s.message+" ", " Insufficient "+name+end)
+			if count, err := strconv.Atoi(before[strings.LastIndexByte(before, ' ')+1:]); found && err == nil && count > small {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// held reports whether pods hold the devices of a node that a pod requests, and names them. full is the answer for the whole
+// cluster, whose pods are not known.
+func (s *search) held(n *corev1.Node, requests map[string]int64, full bool) (held bool, who string) {
+	if s.d.closely != nil {
+		return full, s.message
 	}
 	for _, name := range sortedKeys(requests) {
 		free := n.Status.Allocatable[corev1.ResourceName(name)]

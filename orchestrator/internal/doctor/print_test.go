@@ -18,7 +18,7 @@ func TestOutput(t *testing.T) {
 	c.notReady(facts.DevicePlugin, "gpu-1")
 	c.answers(facts.DriverLoader, "gpu-1", "", "driver-loader: probe the agent: readyz answers 503: "+
 		cause.New(cause.KernelHeadersMissing, "kernel 6.12.0-13-amd64", "no folder /usr/src/linux-headers-6.12.0-13-amd64, and no repository is configured").Line(), "probe", "readyz")
-	c.user("train", "", map[string]int64{gpu: 1})
+	c.user("train", "", map[string]int64{gpu: 1}).Status.Conditions[0].Message = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
 	c.user("etl", "gpu-2", map[string]int64{gpu: 8})
 	c.user("notebook", "gpu-3", map[string]int64{gpu: 8})
 	c.Unseen = []facts.Unseen{{What: "ResourceQuotas of the namespace team", Why: `list resourcequotas of the namespace team: resourcequotas is forbidden: User "ada" cannot list resource "resourcequotas" in API group "" in the namespace "team"`}}

@@ -14,11 +14,12 @@ import (
 )
 
 // ofUnscheduled returns why a pod fits no node. Each reason keeps the nodes that it concerns from the next one, so
-// the first finding concerns the nodes that come closest.
+// the first finding concerns the nodes that come closest. If nothing about GPUs keeps the pod from a node, the scheduler has
+// another reason, which is first.
 func (d *diagnosis) ofUnscheduled(p *corev1.Pod) []Finding {
 	subject := "pod " + p.Namespace + "/" + p.Name
 	scheduled := podCondition(p, corev1.PodScheduled)
-	source, message := "spec of the pod and the nodes", ""
+	message := ""
 	if scheduled != nil {
 		message = scheduled.Message
 		if scheduled.Reason == corev1.PodReasonSchedulingGated {
@@ -30,7 +31,7 @@ func (d *diagnosis) ofUnscheduled(p *corev1.Pod) []Finding {
 		}
 	}
 	requests := facts.Requests(p)
-	s := &search{d: d, p: p, subject: subject, source: source}
+	s := &search{d: d, p: p, subject: subject, source: "spec of the pod and the nodes", message: message}
 	for _, resource := range sortedKeys(requests) {
 		if f, found := s.missing(resource, requests[resource]); found {
 			return []Finding{f.since(p.CreationTimestamp.Time)}
@@ -39,10 +40,11 @@ func (d *diagnosis) ofUnscheduled(p *corev1.Pod) []Finding {
 	if d.lacksClass(p) {
 		return []Finding{d.withoutClass(p)}
 	}
-	found := s.nodes(requests)
-	if len(found) == 0 && message != "" {
-		found = []Finding{newFinding(cause.Unschedulable, subject, message, "condition PodScheduled of the pod")}
-		found[0].Fix = "free the resource that the message names, or change the requests or the constraints of the pod"
+	found, suits := s.nodes(requests)
+	if (suits || len(found) == 0) && message != "" {
+		f := newFinding(cause.Unschedulable, subject, message, "condition PodScheduled of the pod").at(linkScheduler)
+		f.Fix = "free the resource that the message names, or change the requests or the constraints of the pod"
+		found = append([]Finding{f}, found...)
 	}
 	for i := range found {
 		found[i] = found[i].since(p.CreationTimestamp.Time)
@@ -64,6 +66,8 @@ type search struct {
 	d               *diagnosis
 	p               *corev1.Pod
 	subject, source string
+	// message is the reason of the scheduler, or "".
+	message string
 }
 
 // missing returns the finding for a resource that no node has in this number.
@@ -92,8 +96,12 @@ func (s *search) missing(resource string, count int64) (Finding, bool) {
 	return newFinding(cause.ResourceUnknown, s.subject, text+s.d.meant(resource)+"; the cluster offers "+s.d.offers(), s.source), true
 }
 
-// nodes returns the reasons that keep the pod from the nodes with its resources.
-func (s *search) nodes(requests map[string]int64) []Finding {
+// nodes returns the reasons that keep the pod from the nodes with its resources, and whether a node suits it as far as GPUs
+// are concerned. A pod that requests none, such as a pod with claims, suits none.
+func (s *search) nodes(requests map[string]int64) (found []Finding, suits bool) {
+	if len(requests) == 0 {
+		return nil, false
+	}
 	reasons := map[cause.Code][]string{}
 	details := map[cause.Code][]string{}
 	add := func(code cause.Code, node, detail string) {
@@ -103,13 +111,14 @@ func (s *search) nodes(requests map[string]int64) []Finding {
 		}
 	}
 	required := nodeaffinity.GetRequiredNodeAffinity(s.p)
+	full := s.d.closely != nil && s.full(requests)
 	for _, n := range s.d.Nodes {
 		if !offersAll(n, requests) {
 			continue
 		}
 		matches, err := required.Match(n)
 		taint := untolerated(n, s.p.Spec.Tolerations)
-		switch held, why := s.held(n, requests); {
+		switch held, why := s.held(n, requests, full); {
 		case err != nil || !matches:
 			add(cause.NodesNotSelected, n.Name, s.selector())
 		case taint != nil && taint.Key == gateTaint, s.d.compact[n.Name].NotReady:
@@ -122,9 +131,11 @@ func (s *search) nodes(requests map[string]int64) []Finding {
 			add(cause.NodesNotUsable, n.Name, s.d.firstCause(n))
 		case held:
 			add(cause.GPUsExhausted, n.Name, why)
+		default:
+			suits = true
 		}
 	}
-	return s.findings(reasons, details)
+	return s.findings(reasons, details), suits
 }
 
 // findings returns a finding for each reason: the nodes that come closest to run the pod are first.
