@@ -23,12 +23,12 @@ const maxExamples = 10
 const maxClose = 10
 
 // Closely returns the nodes that a diagnosis of the whole cluster looks at closely, as a diagnosis of one node does: with
-// all pods of agents, and their answers. These are the GPU nodes that cannot be used, or none if there are many. It does
-// not depend on facts that only an archive has, so that a diagnosis of a cluster and of its archive are equal.
+// all pods of agents, and their answers. These are the GPU nodes that cannot be used and are not opted out, or none if there
+// are many. It does not depend on facts that only an archive has, so that a diagnosis of a cluster and of its archive are equal.
 func Closely(f facts.Facts) (names []string) {
 	for _, n := range f.Nodes {
 		m := observe.NodeOf(n)
-		if _, unusable := health.NodeTrouble(m); unusable && !m.NotReady && (m.HasGPU() || len(m.Capacity) > 0) {
+		if _, unusable := health.NodeTrouble(m); unusable && !m.NotReady && !m.OptedOut() && (m.HasGPU() || len(m.Capacity) > 0) {
 			names = append(names, n.Name)
 		}
 	}
@@ -45,6 +45,7 @@ func (d *diagnosis) cluster(r *Report) {
 		return
 	}
 	var all []Finding
+	var optedOut []string
 	gpuNodes, usable := 0, 0
 	d.closely = map[string]bool{}
 	for _, name := range Closely(d.Facts) {
@@ -56,13 +57,20 @@ func (d *diagnosis) cluster(r *Report) {
 		if !m.HasGPU() && len(m.Capacity) == 0 {
 			continue
 		}
+		_, unusable := health.NodeTrouble(m)
+		if unusable && m.OptedOut() {
+			optedOut = append(optedOut, n.Name)
+			continue
+		}
 		gpuNodes++
-		if _, unusable := health.NodeTrouble(m); !unusable {
+		if !unusable {
 			usable++
 		}
 		all = append(all, join(d.ofNode(n))...)
 	}
-	if gpuNodes == 0 {
+	if len(optedOut) > 0 {
+		r.Notes = append(r.Notes, "labels keep agents off "+plural(len(optedOut), "more GPU node")+": "+health.Abbreviate(optedOut, len(optedOut)))
+	} else if gpuNodes == 0 {
 		all = append(all, noGPUNode())
 	}
 	all = append(all, d.ofPolicies()...)

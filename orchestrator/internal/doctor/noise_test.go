@@ -81,3 +81,34 @@ func TestNoiseIsNoCause(t *testing.T) {
 		})
 	}
 }
+
+// TestNodesOnPurposeWithoutAgents has nodes that labels opt out. The cluster has them in a note, as the orchestrator and the
+// command status do, and the diagnosis of the node itself has the finding.
+func TestNodesOnPurposeWithoutAgents(t *testing.T) {
+	for _, label := range []string{"operands", "device-plugin", "container-toolkit"} {
+		c := healthy("gpu-1", "gpu-2")
+		optOut := func(name string) {
+			c.unready(name, cause.PluginNotReady)
+			c.node(name).Labels["nvidia.com/gpu.deploy."+label] = "false"
+		}
+		check := func(want cause.Code, exit int, verdict, note string) {
+			t.Helper()
+			r := doctor.Diagnose(c.Facts, facts.Target{})
+			if got := append(r.Findings, doctor.Finding{})[0].Code; got != want || r.ExitCode() != exit || !strings.HasPrefix(r.Verdict, verdict) || !strings.Contains(strings.Join(r.Notes, "\n"), note) {
+				t.Errorf("%s: want %q, the exit code %d, %q and the note %q, got %d:\n%s", label, want, exit, verdict, note, r.ExitCode(), text(r))
+			}
+		}
+		optOut("gpu-2")
+		check("", 0, "GPUs of 1 of 1 GPU node can be used", "1 more GPU node: gpu-2")
+		if r := doctor.Diagnose(c.Facts, facts.Target{Node: "gpu-2"}); len(r.Findings) == 0 || r.Findings[0].Code != cause.NodeOptedOut || r.ExitCode() != 4 {
+			t.Errorf("%s: %d\n%s", label, r.ExitCode(), text(r))
+		}
+		c.unready("gpu-1", cause.DriverHangs)
+		check(cause.DriverHangs, 4, "GPUs of 0 of 1 GPU node can be used; the first cause is DriverHangs", "gpu-2")
+		optOut("gpu-1")
+		check("", 0, "GPUs of 0 of 0 GPU nodes can be used", "2 more GPU nodes: gpu-1, gpu-2")
+		if closely := doctor.Closely(c.Facts); len(closely) > 0 {
+			t.Errorf("%s: %v", label, closely)
+		}
+	}
+}
