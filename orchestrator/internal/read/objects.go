@@ -3,6 +3,7 @@ package read
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -106,15 +107,23 @@ const maxEvents = 20_000
 func (r *reader) events(ctx context.Context, namespace, selector string) error {
 	q := query{group: r.client.Core, resource: "events", namespace: namespace, fields: selector}
 	return each(ctx, q, func() *corev1.EventList { return &corev1.EventList{} }, func(l *corev1.EventList) {
-		r.add(func(f *facts.Facts) {
-			for i := range l.Items {
-				if len(f.Events) < maxEvents {
-					l.Items[i].ManagedFields = nil
-					f.Events = append(f.Events, l.Items[i].DeepCopy())
-				}
-			}
-		})
+		r.add(func(f *facts.Facts) { addEvents(f, l.Items) })
 	})
+}
+
+// addEvents adds Events, or records once that there are too many.
+func addEvents(f *facts.Facts, all []corev1.Event) {
+	for i := range all {
+		if len(f.Events) == maxEvents {
+			u := facts.Unseen{What: "more Events", Why: fmt.Sprintf("at most %d Events are read", maxEvents)}
+			if !slices.Contains(f.Unseen, u) {
+				f.Unseen = append(f.Unseen, u)
+			}
+			return
+		}
+		all[i].ManagedFields = nil
+		f.Events = append(f.Events, all[i].DeepCopy())
+	}
 }
 
 // nodeEvents returns the step that reads the Events of a node, or of all nodes.
