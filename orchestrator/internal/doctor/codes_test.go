@@ -275,6 +275,18 @@ func TestWhatCannotBeReadIsNotHealthy(t *testing.T) {
 			}
 		}
 	}
+	for what, verdict := range map[string]string{
+		"": "pod team/train does not exist", "Events of the namespace team": "pod team/train does not exist", "the file a/pods.yaml": "pod team/train could not be read",
+		"pods outside of the namespace of NVIDIA's GPU Operator": "pod team/train could not be read",
+	} {
+		c := healthy(node)
+		if what != "" {
+			c.Unseen = []facts.Unseen{{What: what, Why: "forbidden"}}
+		}
+		if r := doctor.Diagnose(c.Facts, ofTrain()); r.ExitCode() != 1 || r.Verdict != verdict {
+			t.Errorf("without %q: exit code %d, %s", what, r.ExitCode(), r.Verdict)
+		}
+	}
 	c := healthy(node)
 	c.Unseen = []facts.Unseen{{What: "DaemonSets", Why: "forbidden"}}
 	if r := doctor.Diagnose(c.Facts, facts.Target{}); r.ExitCode() != 0 || !strings.Contains(r.Verdict, "1 part could not be read") {

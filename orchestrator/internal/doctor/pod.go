@@ -17,13 +17,7 @@ import (
 func (d *diagnosis) pod(r *Report, t facts.Target) {
 	p := d.byName[t.Namespace+"/"+t.Pod]
 	if p == nil {
-		r.Findings = d.ofAbsentPod(t)
-		if r.Verdict = t.String() + " does not exist"; len(r.Findings) > 0 {
-			r.Verdict += ": " + string(r.Findings[0].Code)
-		} else {
-			r.Findings = []Finding{}
-			r.Notes = append(r.Notes, "the namespace "+t.Namespace+" has no pod "+t.Pod+", and no Event says that one could not be created")
-		}
+		d.absent(r, t)
 		return
 	}
 	own := d.ofUserPod(p)
@@ -43,6 +37,22 @@ func (d *diagnosis) pod(r *Report, t facts.Target) {
 	if !own[0].breaks {
 		r.Verdict = t.String() + " may use a GPU with a finding: " + string(own[0].Code)
 	}
+}
+
+// absent adds the diagnosis of a pod that does not exist, or was not read.
+func (d *diagnosis) absent(r *Report, t facts.Target) {
+	r.Verdict = t.String() + " does not exist"
+	if found := d.ofAbsentPod(t); len(found) > 0 {
+		r.Findings = found
+		r.Verdict += ": " + string(found[0].Code)
+		return
+	}
+	r.blind = true
+	if d.lacks("pods", "pods.yaml", "gpu_operand_pods.yaml") || d.lacks("pods outside of the namespace of NVIDIA's GPU Operator") {
+		r.Verdict = t.String() + " could not be read"
+		return
+	}
+	r.Notes = append(r.Notes, "the namespace "+t.Namespace+" has no pod "+t.Pod+", and no Event says that one could not be created")
 }
 
 // ofUserPod returns why a pod has no GPU.

@@ -27,7 +27,7 @@ type Report struct {
 	Notes  []string       `json:"notes,omitempty"`
 	Unseen []facts.Unseen `json:"unseen,omitempty"`
 
-	// blind says that the target itself could not be read.
+	// blind says that the target could not be read, or does not exist.
 	blind bool
 }
 
@@ -86,7 +86,7 @@ const (
 	exitFails = 4
 )
 
-// ExitCode returns 0 without findings, 1 if the target could not be read, 3 if something waits or starts, and 4 if
+// ExitCode returns 0 without findings, 1 if the target could not be read or does not exist, 3 if something waits or starts, and 4 if
 // something has failed.
 func (r Report) ExitCode() int {
 	switch r.Severity {

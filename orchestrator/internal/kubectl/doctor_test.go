@@ -24,7 +24,7 @@ func TestDoctor(t *testing.T) {
 		"a working node":   {[]string{"gpu-1"}, "node gpu-1 works", 0},
 		"a pod":            {[]string{"ml/train"}, "pod ml/train has its GPUs", 0},
 		"a pod by flag":    {[]string{"pod/train", "-n", "ml"}, "pod ml/train has its GPUs", 0},
-		"an absent pod":    {[]string{"ml/gone"}, "pod ml/gone does not exist", 0},
+		"an absent pod":    {[]string{"ml/gone"}, "pod ml/gone does not exist", 1},
 		"a report":         {[]string{"-o", "json", "gpu-2"}, `"code": "ToolkitNotReady"`, 3},
 		"a report as YAML": {[]string{"gpu-2", "-o", "yaml"}, "- code: ToolkitNotReady", 3},
 	} {
