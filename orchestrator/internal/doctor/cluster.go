@@ -24,16 +24,31 @@ const maxClose = 10
 
 // Closely returns the nodes that a diagnosis of the whole cluster looks at closely, as a diagnosis of one node does: with
 // all pods of agents, and their answers. These are the GPU nodes that cannot be used and are not opted out, or none if there
-// are many. It does not depend on facts that only an archive has, so that a diagnosis of a cluster and of its archive are equal.
+// are many, and if there is room the nodes with a device that fails or an Event whose end only the device plugin knows. It does
+// not depend on facts that only an archive has, so that a diagnosis of a cluster and of its archive are equal.
 func Closely(f facts.Facts) (names []string) {
-	for _, n := range f.Nodes {
-		m := observe.NodeOf(n)
-		if _, unusable := health.NodeTrouble(m); unusable && !m.NotReady && !m.OptedOut() && (m.HasGPU() || len(m.Capacity) > 0) {
-			names = append(names, n.Name)
+	doubtful := map[string]bool{}
+	for _, e := range f.Events {
+		if reason := cause.Code(e.Reason); e.InvolvedObject.Kind == "Node" && (reason == cause.DeviceNotOffered || reason == cause.ConfigRefused) {
+			doubtful[e.InvolvedObject.Name] = true
 		}
 	}
-	if len(names) > maxClose {
+	var others []string
+	for _, n := range f.Nodes {
+		m := observe.NodeOf(n)
+		switch t, unusable := health.NodeTrouble(m); {
+		case m.NotReady || !m.HasGPU() && len(m.Capacity) == 0:
+		case unusable && !m.OptedOut():
+			names = append(names, n.Name)
+		case !unusable && (t.Code == cause.GPUsFaulty || doubtful[n.Name]):
+			others = append(others, n.Name)
+		}
+	}
+	switch {
+	case len(names) > maxClose:
 		return nil
+	case len(names)+len(others) <= maxClose:
+		return append(names, others...)
 	}
 	return names
 }

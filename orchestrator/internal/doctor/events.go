@@ -3,36 +3,32 @@ package doctor
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"outrigger.dev/orchestrator/internal/facts"
+	"outrigger.dev/orchestrator/internal/health"
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/pkg/cause"
 )
 
-// ofEvents returns the findings of a node's Events, the newest of each reason. An Event counts only while the
+// ofEvents returns the findings of a node's Events, the newest of each reason and device. An Event counts only while the
 // state that it reports can last: an Event has no end.
 func (d *diagnosis) ofEvents(n *corev1.Node, unusable bool) (all []Finding) {
 	list := d.events[eventKey("Node", "", n.Name)]
-	offered, capacity := (*d.compact[n.Name]).GPUs()
+	now := d.explanationOf(n)
 	reported := map[string]bool{}
-	for i := len(list) - 1; i >= 0; i-- {
-		e := list[i]
-		if reported[e.Reason] || ended(list[i+1:], e.Reason) {
-			continue
+	for i, e := range slices.Backward(list) {
+		lasts := false
+		for _, device := range devicesOf(e.Message) {
+			key := e.Reason + " " + device
+			lasts = lasts || !reported[key] && !ended(list[i+1:], e.Reason, device) && !now.settles(e, device)
+			reported[key] = true
 		}
-		reported[e.Reason] = true
-		lasts := true
-		switch e.Reason {
-		case string(cause.DeviceUnhealthy):
-			lasts = offered < capacity
-		case string(cause.GPUsNotOffered), "GPUDriverBuildFailed":
-			lasts = unusable
-		}
-		if !lasts {
+		if !lasts || !d.canLast(n, e, unusable) {
 			continue
 		}
 		for _, code := range codesOf(e) {
@@ -41,10 +37,56 @@ func (d *diagnosis) ofEvents(n *corev1.Node, unusable bool) (all []Finding) {
 			}
 			f := ofNode(code.Code, n.Name, code.Text, "Event "+e.Reason+" of the Node").withFix(code.Fix).since(eventTime(e))
 			f.derived = code.Code == cause.DeviceDriver || code.Code == cause.DeviceClaimed // the driver's own cause says more
-			all = append(all, f)
+			all = collect(all, f)
 		}
 	}
 	return all
+}
+
+// deviceName matches the names of devices in Events: a UUID, or the PCI bus ID of a virtual GPU.
+var deviceName = regexp.MustCompile(`\b(?:GPU|MIG)-[0-9A-Za-z-]+|\b[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9]`)
+
+// devicesOf returns the devices of an Event, or "" for the node. The reason, which follows them, can name other devices.
+func devicesOf(message string) []string {
+	for part := range strings.SplitSeq(message, ": ") {
+		if found := deviceName.FindAllString(part, -1); len(found) > 0 {
+			return found
+		}
+	}
+	return []string{""}
+}
+
+// canLast reports whether the state of the node, and the age of the agent that sent an Event, fit the Event.
+func (d *diagnosis) canLast(n *corev1.Node, e *corev1.Event, unusable bool) bool {
+	switch e.Reason {
+	case string(cause.DeviceUnhealthy):
+		offered, capacity := d.compact[n.Name].GPUs()
+		return offered < capacity
+	case string(cause.GPUsNotOffered), "GPUDriverBuildFailed":
+		return unusable
+	case string(cause.ConfigRefused):
+		// A process that has started since then would have exited because of the config.
+		return !slices.ContainsFunc(d.pods[n.Name], func(p *corev1.Pod) bool {
+			return facts.Agent(p.Labels) == e.Source.Component && slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+				return s.Name == e.Source.Component && s.State.Running != nil && s.State.Running.StartedAt.After(eventTime(e))
+			})
+		})
+	}
+	return true
+}
+
+// collect adds a finding, or adds its evidence to a finding with the same code and source: one finding names all devices.
+func collect(all []Finding, f Finding) []Finding {
+	for i := range all {
+		if o := &all[i]; o.Code == f.Code && o.Source == f.Source {
+			o.Evidence = health.SingleLine(o.Evidence+"; "+f.Evidence, health.MaxMessage)
+			if f.Since != nil && (o.Since == nil || f.Since.Before(*o.Since)) {
+				o.Since = f.Since
+			}
+			return all
+		}
+	}
+	return append(all, f)
 }
 
 // refuted reports whether the condition GPUReady says that the link of an Event's cause holds: it names the first link from
@@ -79,12 +121,14 @@ func codesOf(e *corev1.Event) []cause.Cause {
 	}
 }
 
-// ended reports whether a later Event ends the state that an Event with a reason reports.
-func ended(later []*corev1.Event, reason string) bool {
+// ended reports whether a later Event ends the state of a device that an Event with a reason reports.
+func ended(later []*corev1.Event, reason, device string) bool {
 	ends := map[string]string{
 		string(cause.DeviceUnhealthy): "DeviceHealthy", string(cause.VGPULicenseLost): "VGPULicensed", string(cause.VGPULicenseMissing): "VGPULicensed",
 	}[reason]
-	return ends != "" && slices.ContainsFunc(later, func(e *corev1.Event) bool { return e.Reason == ends })
+	return ends != "" && slices.ContainsFunc(later, func(e *corev1.Event) bool {
+		return e.Reason == ends && slices.Contains(devicesOf(e.Message), device)
+	})
 }
 
 // ofAnswers returns the findings of the answers of agents on a node.
@@ -95,8 +139,7 @@ func (d *diagnosis) ofAnswers(n *corev1.Node) (all []Finding) {
 		}
 		source := fmt.Sprintf("%s in the pod %s/%s", strings.Join(a.Command, " "), a.Namespace, a.Pod)
 		for _, c := range causesOf(a) {
-			f := ofNode(c.Code, n.Name, strings.TrimPrefix(c.Subject+": "+c.Text, ": "), source).withFix(c.Fix)
-			all = append(all, f)
+			all = collect(all, ofNode(c.Code, n.Name, strings.TrimPrefix(c.Subject+": "+c.Text, ": "), source).withFix(c.Fix))
 		}
 	}
 	return all
@@ -118,7 +161,9 @@ func causesOf(a facts.Answer) []cause.Cause {
 	case slices.Contains(a.Command, "plan"):
 		return causesOfPlan(a.Output)
 	case slices.Contains(a.Command, "explain"):
-		return causesOfExplanation(a.Output)
+		if x := parseExplanation(a.Output); x != nil {
+			return x.causes()
+		}
 	}
 	return nil
 }
@@ -145,35 +190,6 @@ func causesOfPlan(output string) (all []cause.Cause) {
 		if !slices.ContainsFunc(all, func(o cause.Cause) bool { return o.Code == c.Code && o.Subject == c.Subject }) {
 			all = append(all, c)
 		}
-	}
-	return all
-}
-
-// causesOfExplanation reads the output of device-plugin explain --output=json.
-func causesOfExplanation(output string) (all []cause.Cause) {
-	type device struct{ Index, UUID, Kind, Reason string }
-	var said struct {
-		Resources []struct {
-			Name    string   `json:"name"`
-			Devices []device `json:"devices"`
-		} `json:"resources"`
-		Others []device `json:"notOffered"`
-	}
-	if json.Unmarshal([]byte(output), &said) != nil {
-		return nil // an agent of another version
-	}
-	add := func(resource string, d device) {
-		if cause.Code(d.Kind).Row().Section == "device" && cause.Code(d.Kind) != cause.DeviceExcluded {
-			all = append(all, cause.Cause{Code: cause.Code(d.Kind), Subject: strings.TrimSpace(resource + " " + d.Index + " " + d.UUID), Text: d.Reason})
-		}
-	}
-	for _, r := range said.Resources {
-		for _, d := range r.Devices {
-			add(r.Name, d)
-		}
-	}
-	for _, d := range said.Others {
-		add("", d)
 	}
 	return all
 }
