@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -56,6 +57,9 @@ func devicesOf(message string) []string {
 	return []string{""}
 }
 
+// reportDelay is how long the condition GPUReady may take to follow an Event.
+const reportDelay = time.Minute
+
 // canLast reports whether the state of the node, and the age of the agent that sent an Event, fit the Event.
 func (d *diagnosis) canLast(n *corev1.Node, e *corev1.Event, unusable bool) bool {
 	switch e.Reason {
@@ -63,7 +67,9 @@ func (d *diagnosis) canLast(n *corev1.Node, e *corev1.Event, unusable bool) bool
 		offered, capacity := d.compact[n.Name].GPUs()
 		return offered < capacity
 	case string(cause.GPUsNotOffered), "GPUDriverBuildFailed":
-		return unusable
+		// If the condition was True after the Event, the state has ended.
+		m := d.compact[n.Name]
+		return unusable && !(m.GPUReady == "False" && eventTime(e).Add(reportDelay).Before(m.Since))
 	case string(cause.ConfigRefused):
 		// A process that has started since then would have exited because of the config.
 		return !slices.ContainsFunc(d.pods[n.Name], func(p *corev1.Pod) bool {

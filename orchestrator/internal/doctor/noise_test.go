@@ -3,6 +3,7 @@ package doctor_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,6 +50,13 @@ func TestNoiseIsNoCause(t *testing.T) {
 			c.unready(node, cause.ToolkitWriterDead)
 			c.fails(facts.ContainerToolkit, node, cause.ImagePullBackOff)
 			c.event("Node", "", node, "GPUsNotOffered", "driver: the kernel module nvidia is not loaded")
+			return onNode()
+		}, []cause.Code{cause.ImagePullBackOff}, "kernel module"},
+		"an Event of the plugin from before the node worked": {func(c *cluster) facts.Target {
+			c.unready(node, cause.PluginWriterDead)
+			c.fails(facts.DevicePlugin, node, cause.ImagePullBackOff)
+			c.event("Node", "", node, "GPUsNotOffered", "driver: the kernel module nvidia is not loaded")
+			c.Events[len(c.Events)-1].LastTimestamp = ago(25 * time.Minute)
 			return onNode()
 		}, []cause.Code{cause.ImagePullBackOff}, "kernel module"},
 		"an Event about a device that is healthy again": {func(c *cluster) facts.Target {
