@@ -77,7 +77,7 @@ func (d *diagnosis) chainOf(n *corev1.Node, all []Finding) []Link {
 			l.State, l.Code = Broken, all[at].Code
 		case broken >= 0 && rank(name) > broken:
 			l.State = Follows
-		case broken >= 0 || d.holds(n, name, offered):
+		case d.holds(n, name, offered):
 			l.State = OK
 		}
 		if broken >= 0 && rank(name) > broken {
@@ -99,7 +99,21 @@ func (d *diagnosis) holds(n *corev1.Node, link string, offered int64) bool {
 	case linkScheduler:
 		return offered > 0 && !n.Spec.Unschedulable
 	}
-	return ready || offered > 0
+	return ready || offered > 0 || d.shown(n, link)
+}
+
+// shown reports whether something shows that a link works on a node whose GPUs cannot be used: the label of a GPU, a later link
+// that the condition GPUReady names as the first one that does not work, or a ready pod of the agent of the link.
+func (d *diagnosis) shown(n *corev1.Node, link string) bool {
+	m := d.compact[n.Name]
+	first := cause.Code(m.Reason)
+	if link == linkPCI && m.HasGPU() || m.GPUReady != "" && first.Row().Section == "node" && rank(link) < rank(linkOf(first)) {
+		return true
+	}
+	return slices.ContainsFunc(d.pods[n.Name], func(p *corev1.Pod) bool {
+		c := podCondition(p, corev1.PodReady)
+		return linkOfAgent(facts.Agent(p.Labels)) == link && c != nil && c.Status == corev1.ConditionTrue
+	})
 }
 
 func hasCode(all []Finding, code cause.Code) bool {
