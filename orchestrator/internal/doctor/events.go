@@ -72,7 +72,7 @@ func (d *diagnosis) canLast(n *corev1.Node, e *corev1.Event, unusable bool) bool
 		return unusable && !(m.GPUReady == "False" && eventTime(e).Add(reportDelay).Before(m.Since))
 	case string(cause.ConfigRefused):
 		// A process that has started since then would have exited because of the config.
-		return !slices.ContainsFunc(d.pods[n.Name], func(p *corev1.Pod) bool {
+		return !d.whole[n.Name] || !slices.ContainsFunc(d.pods[n.Name], func(p *corev1.Pod) bool {
 			return facts.Agent(p.Labels) == e.Source.Component && slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
 				return s.Name == e.Source.Component && s.State.Running != nil && s.State.Running.StartedAt.After(eventTime(e))
 			})

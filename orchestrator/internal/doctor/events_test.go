@@ -174,3 +174,19 @@ func TestNodesToLookAtClosely(t *testing.T) {
 		}
 	}
 }
+
+// TestAnArchiveSaysTheSame has too many nodes to look at each closely: only an archive has their pods and answers.
+func TestAnArchiveSaysTheSame(t *testing.T) {
+	c := healthy(node)
+	c.refused(facts.DevicePlugin)
+	c.started(facts.DevicePlugin, time.Second)
+	c.said("", "")
+	for i := range 10 {
+		offer(c.addNode(fmt.Sprintf("n1%d", i)), gpu, 7, 8)
+	}
+	archive := text(doctor.Diagnose(c.Facts, facts.Target{}))
+	c.Pods, c.Answers = nil, nil
+	if live := text(doctor.Diagnose(c.Facts, facts.Target{})); live != archive || !strings.Contains(live, "ConfigRefused") {
+		t.Errorf("live:\n%s\narchive:\n%s", live, archive)
+	}
+}
