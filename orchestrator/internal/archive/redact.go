@@ -112,8 +112,8 @@ func (r removals) assigned(pattern *regexp.Regexp, s string) string {
 	return b.String() + s[done:]
 }
 
-// valueOf returns where the value at the beginning of a text is, without its quotes. A value without quotes ends at a space or at a
-// separator. A quote that does not end, ends with the line.
+// valueOf returns where the value at the beginning of a text is, without its quotes. A value without quotes ends at a space or before
+// the next value. A quote that does not end, ends with the line.
 func valueOf(s string) (start, end int) {
 	for _, quote := range []string{`\"`, `"`, `'`} {
 		if !strings.HasPrefix(s, quote) {
@@ -127,11 +127,28 @@ func valueOf(s string) (start, end int) {
 		}
 		return start, end
 	}
-	if end = strings.IndexAny(s, " \t\r\n\"',;&)]}"); end < 0 {
-		end = len(s)
+	for end = 0; end < len(s) && !ends(s, end); end++ {
 	}
 	return 0, end
 }
+
+// next matches the text after a separator that ends a value: the name of the next value, or the end of the text or of what has the value.
+var next = regexp.MustCompile(`^[,;&][ \t]*(?:\\?["']?[\w.-]+\\?["']?[ \t]*[:=]|[\s)\]}"']|$)|^[)\]}]+(?:[\s,;"']|$)`)
+
+// ends reports whether a value without quotes ends before the character i. A secret can have most characters, so a separator ends it
+// only if the next value, a space or nothing follows: in a URL, a connection string, or braces.
+func ends(s string, i int) bool {
+	switch s[i] {
+	case ' ', '\t', '\r', '\n', '"':
+		return true
+	case ',', ';', '&', ')', ']', '}':
+		return next.MatchString(s[i:min(len(s), i+maxName)])
+	}
+	return false
+}
+
+// maxName is the maximum length of a name in a value, so that the time grows with the length of a text.
+const maxName = 64
 
 // removals counts the secrets that were removed, by their kind.
 type removals map[string]int
@@ -212,6 +229,9 @@ func (r removals) list(key string, items []any) {
 		case string:
 			if after != "" && isSecret(after) && !strings.HasPrefix(v, "-") {
 				items[i] = mark
+				r.add(removedPassword)
+			} else if name, value, has := strings.Cut(v, "="); has && value != "" && value != mark && strings.HasPrefix(name, "-") && isSecret(name) {
+				items[i] = name + "=" + mark // the value can have spaces
 				r.add(removedPassword)
 			} else {
 				items[i] = r.text(v)

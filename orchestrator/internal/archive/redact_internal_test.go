@@ -43,6 +43,13 @@ func TestTexts(t *testing.T) {
 		"password='SEED\nnext":                                             "password='REMOVED\nnext",
 		"password= next":                                                   "password= REMOVED",
 		"token=https://a:SEED@b/ c":                                        "token=REMOVED c",
+		"--password=p,SEED next":                                           "--password=REMOVED next",
+		"token=ab)SEED":                                                    "token=REMOVED",
+		"token=ab]SEED}SEED;SEED&SEED'SEED":                                "token=REMOVED",
+		"(token=SEED) next":                                                "(token=REMOVED) next",
+		"{token: a,SEED, next: 1}":                                         "{token: REMOVED, next: 1}",
+		"{a: 1, token: SEED}":                                              "{a: 1, token: REMOVED}",
+		"login failed: password=a;SEED; next":                              "login failed: password=REMOVED; next",
 		"docker run user@host token":                                       "docker run user@host token",
 	} {
 		assert.Check(t, removals{}.text(in) == want, "text(%q)\n%q, want\n%q", in, removals{}.text(in), want)
@@ -60,7 +67,7 @@ func TestObjects(t *testing.T) {
 		"spec": map[string]any{
 			"imagePullSecrets": []any{map[string]any{"name": "registry"}},
 			"containers": []any{map[string]any{
-				"args": []any{"--password", "SEED", "--token=SEED", "--config-file", "/etc/a", "--secret-name", "kept"},
+				"args": []any{"--password", "SEED", "--token=SEED with, words", "--config-file", "/etc/a", "--secret-name", "kept"},
 				"readinessProbe": map[string]any{"httpGet": map[string]any{"httpHeaders": []any{
 					map[string]any{"name": "Authorization", "value": "SEED"}, map[string]any{"name": "X-Auth-Token", "value": "SEED"}, map[string]any{"name": "Host", "value": "a"},
 				}}},
