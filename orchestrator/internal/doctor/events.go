@@ -151,6 +151,16 @@ func (d *diagnosis) ofAnswers(n *corev1.Node) (all []Finding) {
 	return all
 }
 
+// unreported returns the findings of answers without a fault of a device that an Event names: explain, which is another
+// process than the plugin, may know only that NVML fails.
+func unreported(answers, reported []Finding) []Finding {
+	return slices.DeleteFunc(answers, func(f Finding) bool {
+		return f.Code == cause.DeviceFault && slices.ContainsFunc(reported, func(o Finding) bool {
+			return o.Code.Row().Section == "device" && !slices.ContainsFunc(devicesOf(f.Evidence), func(device string) bool { return !strings.Contains(o.Evidence, device) })
+		})
+	})
+}
+
 // answersReady reports whether the agent of an answer has also answered that it is ready.
 func (d *diagnosis) answersReady(of facts.Answer) bool {
 	return slices.ContainsFunc(d.answers[of.Node], func(a facts.Answer) bool {

@@ -57,7 +57,7 @@ func (d *diagnosis) ofNode(n *corev1.Node) []Finding {
 	all = append(all, ofLabels(n, unusable)...)
 	all = append(all, d.ofEvents(n, unusable)...)
 	if d.close(n.Name) {
-		all = append(all, d.ofAnswers(n)...)
+		all = append(all, unreported(d.ofAnswers(n), all)...)
 	}
 	all = append(all, d.ofProblems(n, all)...)
 	if unusable && !fails && d.close(n.Name) {

@@ -52,6 +52,14 @@ func TestNoiseIsNoCause(t *testing.T) {
 			c.event("Node", "", node, "GPUsNotOffered", "driver: the kernel module nvidia is not loaded")
 			return onNode()
 		}, []cause.Code{cause.ImagePullBackOff}, "kernel module"},
+		"a sign of the cause that an Event names": {func(c *cluster) facts.Target {
+			offer(c.node(node), gpu, 7, 8)
+			c.event("Node", "", node, "DeviceUnhealthy", "lost: nvidia.com/gpu 0 GPU-8bbb9494: gpu is lost")
+			c.answers(facts.DevicePlugin, node, encoded(map[string]any{"resources": []any{map[string]any{"name": gpu, "devices": []any{
+				map[string]any{"index": "0", "uuid": "GPU-8bbb9494", "kind": "fault", "reason": "nvmlDeviceGetHandleByIndex_v2: GPU is lost"},
+			}}}}), "", "explain", "--output=json")
+			return onNode()
+		}, []cause.Code{cause.DeviceLost, cause.GPUsFaulty}, "nvmlDeviceGetHandleByIndex_v2"},
 		"an Event of the plugin from before the node worked": {func(c *cluster) facts.Target {
 			c.unready(node, cause.PluginWriterDead)
 			c.fails(facts.DevicePlugin, node, cause.ImagePullBackOff)
