@@ -145,7 +145,7 @@ func (d *diagnosis) ofAnswers(n *corev1.Node) (all []Finding) {
 		}
 		source := fmt.Sprintf("%s in the pod %s/%s", strings.Join(a.Command, " "), a.Namespace, a.Pod)
 		for _, c := range causesOf(a) {
-			all = collect(all, ofNode(c.Code, n.Name, strings.TrimPrefix(c.Subject+": "+c.Text, ": "), source).withFix(c.Fix))
+			all = collect(all, ofNode(c.Code, n.Name, strings.TrimPrefix(c.Subject+": "+c.Text, ": "), source))
 		}
 	}
 	return all
@@ -168,20 +168,26 @@ func (d *diagnosis) answersReady(of facts.Answer) bool {
 	})
 }
 
-// causesOf returns the causes in an answer.
-func causesOf(a facts.Answer) []cause.Cause {
+// maxCauses is the maximum number of causes of one answer.
+const maxCauses = 32
+
+// causesOf returns the causes in an answer. An answer can be from a container that is not the agent, so only codes of the parts of the
+// table that the agent knows count, and their fixes are in the table.
+func causesOf(a facts.Answer) (all []cause.Cause) {
+	sections := []string{"driver", "upgrade"}
 	switch {
 	case slices.Contains(a.Command, "readyz"):
 		_, text, _ := strings.Cut(a.Error, readyFails)
-		return cause.Parse(text, "driver", "upgrade")
+		all = cause.Parse(text, sections...)
 	case slices.Contains(a.Command, "plan"):
-		return causesOfPlan(a.Output)
+		all = causesOfPlan(a.Output)
 	case slices.Contains(a.Command, "explain"):
 		if x := parseExplanation(a.Output); x != nil {
-			return x.causes()
+			all, sections = x.causes(), []string{"device"}
 		}
 	}
-	return nil
+	all = slices.DeleteFunc(all, func(c cause.Cause) bool { return !slices.Contains(sections, c.Code.Row().Section) })
+	return all[:min(len(all), maxCauses)]
 }
 
 // causesOfPlan reads the output of driver-loader plan --output=json.

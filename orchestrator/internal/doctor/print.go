@@ -8,10 +8,11 @@ import (
 	"outrigger.dev/orchestrator/internal/health"
 )
 
-// Write prints a report for people: the verdict, the chain, and each finding with its evidence and fix.
+// Write prints a report for people: the verdict, the chain, and each finding with its evidence and fix. Texts are from objects,
+// answers and archives that anybody may have written, so each is one printable line of limited length.
 func Write(w io.Writer, r Report) error {
 	var b strings.Builder
-	fmt.Fprintln(&b, r.Verdict)
+	fmt.Fprintln(&b, clean(r.Verdict))
 	if len(r.Chain) > 0 {
 		fmt.Fprintln(&b, "\n"+chainLine(r.Chain))
 	}
@@ -19,19 +20,21 @@ func Write(w io.Writer, r Report) error {
 		writeFinding(&b, i+1, f)
 	}
 	for _, note := range r.Notes {
-		fmt.Fprintf(&b, "\nnote: %s\n", note)
+		fmt.Fprintf(&b, "\nnote: %s\n", clean(note))
 	}
 	if len(r.Unseen) > 0 {
 		fmt.Fprintln(&b, "\nnot seen:")
 	}
 	for _, u := range r.Unseen {
-		fmt.Fprintf(&b, "  %s: %s\n", u.What, u.Why)
+		fmt.Fprintf(&b, "  %s\n", clean(u.What+": "+u.Why))
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("print the diagnosis: %w", err)
 	}
 	return nil
 }
+
+func clean(text string) string { return health.SingleLine(text, health.MaxMessage) }
 
 // chainLine returns the chain with a mark for each link.
 func chainLine(links []Link) string {
@@ -44,10 +47,10 @@ func chainLine(links []Link) string {
 }
 
 func writeFinding(b *strings.Builder, number int, f Finding) {
-	fmt.Fprintf(b, "\n%d. %s (%s, %s) %s\n", number, f.Code, f.Link, f.Severity, where(f))
+	fmt.Fprintf(b, "\n%d. %s (%s, %s) %s\n", number, clean(string(f.Code)), f.Link, f.Severity, clean(where(f)))
 	line := func(name, text string) {
 		if text != "" {
-			fmt.Fprintf(b, "   %-9s %s\n", name+":", text)
+			fmt.Fprintf(b, "   %-9s %s\n", name+":", clean(text))
 		}
 	}
 	line("evidence", f.Evidence)

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
+	"outrigger.dev/orchestrator/internal/health"
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/table"
 )
@@ -21,12 +22,12 @@ func Write(o table.Out, s model.Status) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%d of %d nodes with GPUs are ready for GPU pods.\n", s.ReadyNodes, s.GPUNodes)
 	if c := meta.FindStatusCondition(s.Conditions, model.ConditionReady); c != nil && c.Message != "" {
-		fmt.Fprintf(&b, "%s: %s\n", c.Reason, c.Message)
+		fmt.Fprintf(&b, "%s: %s\n", clean(c.Reason), clean(c.Message))
 	}
 	for _, p := range s.Problems {
-		fmt.Fprintf(&b, "\n%s on %s since %s\n  %s\n", o.Paint(table.Title, p.Cause), nodes(p), p.Since.UTC().Format("2006-01-02 15:04:05Z"), p.Message)
+		fmt.Fprintf(&b, "\n%s on %s since %s\n  %s\n", o.Paint(table.Title, clean(p.Cause)), clean(nodes(p)), p.Since.UTC().Format("2006-01-02 15:04:05Z"), clean(p.Message))
 		if p.Fix != "" {
-			fmt.Fprintf(&b, "  fix: %s\n", p.Fix)
+			fmt.Fprintf(&b, "  fix: %s\n", clean(p.Fix))
 		}
 	}
 	if _, err := io.WriteString(o, b.String()); err != nil {
@@ -34,6 +35,9 @@ func Write(o table.Out, s model.Status) error {
 	}
 	return nil
 }
+
+// clean returns a text of the cluster, or of an archive, as one printable line.
+func clean(text string) string { return health.SingleLine(text, health.MaxMessage) }
 
 // stages returns the table of stages. A narrow terminal loses the message last, because it says what to do.
 func stages(all []model.StageStatus) *table.Table {

@@ -1,10 +1,13 @@
 package table
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"strings"
+	"unicode"
 
 	"golang.org/x/term"
 	"sigs.k8s.io/yaml"
@@ -46,25 +49,39 @@ func For(w io.Writer) Out {
 // Terminal reports whether the output is a terminal whose size is known.
 func (o Out) Terminal() bool { return o.Width > 0 }
 
-// Print prints v as JSON or YAML, or calls people for the format "table".
+// Print prints v as JSON or YAML, without characters that control a terminal, or calls people for the format "table".
 func Print(o Out, format string, v any, people func(Out) error) error {
 	if format == FormatTable {
 		return people(o)
 	}
-	var err error
-	if format == FormatYAML {
-		var out []byte
-		if out, err = yaml.Marshal(v); err == nil {
-			_, err = o.Write(out)
-		}
-	} else {
-		e := json.NewEncoder(o)
-		e.SetIndent("", "  ")
-		e.SetEscapeHTML(false)
-		err = e.Encode(v)
+	var encoded bytes.Buffer
+	e := json.NewEncoder(&encoded)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	out := []byte(escaped(encoded.String()))
+	if err == nil && format == FormatYAML {
+		out, err = yaml.JSONToYAML(out) // it refuses control characters without escapes
+	}
+	if err == nil {
+		_, err = o.Write(out)
 	}
 	if err != nil {
 		return fmt.Errorf("print %s: %w", format, err)
 	}
 	return nil
+}
+
+// escaped returns JSON with escapes for the characters that JSON permits and that can control a terminal, such as U+009B. They are only
+// in strings. YAML has no escapes in JSON's form for characters after U+FFFF, which control nothing.
+func escaped(json string) string {
+	var b strings.Builder
+	for _, r := range json {
+		if r == '\n' || r > 0xffff || unicode.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			fmt.Fprintf(&b, "\\u%04x", r)
+		}
+	}
+	return b.String()
 }

@@ -18,13 +18,13 @@ import (
 func (s Status) Write(o table.Out) error {
 	var b strings.Builder
 	if s.Warning != "" {
-		fmt.Fprintf(&b, "%s\n", o.Paint(table.Warn, s.Warning))
+		fmt.Fprintf(&b, "%s\n", o.Paint(table.Warn, clean(s.Warning)))
 		if s.Status != nil {
 			b.WriteByte('\n')
 		}
 	}
 	if s.Policy != "" && s.Status != nil {
-		fmt.Fprintf(&b, "ClusterPolicy %s: %s\n\n", s.Policy, cmp.Or(s.Status.State, "not read by an orchestrator yet"))
+		fmt.Fprintf(&b, "ClusterPolicy %s: %s\n\n", clean(s.Policy), cmp.Or(clean(s.Status.State), "not read by an orchestrator yet"))
 	}
 	if err := write(o, b.String()); err != nil {
 		return err
@@ -73,10 +73,13 @@ func WriteUnseen(o table.Out, all []facts.Unseen) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s\n", o.Paint(table.Title, "Not seen:"))
 	for _, u := range all {
-		fmt.Fprintf(&b, "  %s\n", health.SingleLine(u.What+": "+u.Why, health.MaxMessage))
+		fmt.Fprintf(&b, "  %s\n", clean(u.What+": "+u.Why))
 	}
 	return write(o, b.String())
 }
+
+// clean returns a text that anybody may have written as one printable line.
+func clean(text string) string { return health.SingleLine(text, health.MaxMessage) }
 
 func causes(rows []NodesOf) *table.Table {
 	t := &table.Table{Columns: []table.Column{{Name: "NODES"}, {Name: "CAUSE"}, {Name: "EXAMPLES", Min: 12, Drop: 1}, {Name: "MESSAGE", Min: 16}}}
@@ -147,7 +150,7 @@ func (t Top) why(o table.Out) error {
 	if t.NoUse == "" {
 		return nil
 	}
-	return write(o, "\nThe use of some GPUs is not known: "+t.NoUse+"\n")
+	return write(o, "\nThe use of some GPUs is not known: "+clean(t.NoUse)+"\n")
 }
 
 // sums returns the sums of all nodes in one line.
@@ -192,9 +195,9 @@ func gib(used, total float64) string { return fmt.Sprintf("%.1f/%.1f GiB", used/
 // WriteNode prints the devices and pods of the first node for people.
 func (t Top) WriteNode(o table.Out) error {
 	n := t.Nodes[0]
-	line := fmt.Sprintf("%s: %s, %d of %d devices offered\n", n.Node, o.Paint(tone(n.State, n.Severity), n.State), n.Offered, n.Capacity)
+	line := fmt.Sprintf("%s: %s, %d of %d devices offered\n", clean(n.Node), o.Paint(tone(n.State, n.Severity), clean(n.State)), n.Offered, n.Capacity)
 	if n.Message != "" {
-		line += n.Message + "\n"
+		line += clean(n.Message) + "\n"
 	}
 	if err := write(o, line); err != nil {
 		return err
