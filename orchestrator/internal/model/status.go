@@ -1,6 +1,10 @@
 package model
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // The states of a stage. Except for Waiting and for objects that cannot be applied, they follow from
 // the numbers of nodes.
@@ -97,6 +101,17 @@ type Status struct {
 	// Problems are the worst causes, each with its number of nodes.
 	Problems  []Problem `json:"problems,omitempty"`
 	Inventory []Ref     `json:"inventory,omitempty"`
+}
+
+// Namespaces returns the namespaces of the applied objects of some kinds. No kind means all.
+func (s Status) Namespaces(kinds ...string) map[string]bool {
+	all := map[string]bool{}
+	for _, r := range s.Inventory {
+		if (len(kinds) == 0 || slices.Contains(kinds, r.Kind)) && r.Namespace != "" {
+			all[r.Namespace] = true
+		}
+	}
+	return all
 }
 
 // StageStatus is the status of one stage.

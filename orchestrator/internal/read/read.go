@@ -29,6 +29,8 @@ type Config struct {
 	Target facts.Target
 	// Ask says that agents on the node of the target are asked. It needs the verb create on pods/exec.
 	Ask bool
+	// AskLimit is the time limit of all commands together. 0 means 15 s, or 2 min for Everything.
+	AskLimit time.Duration
 	// Progress is called before each step, with its name. It may be nil. Calls can be concurrent.
 	Progress func(step string)
 }
@@ -52,7 +54,8 @@ func newReader(cfg Config) *reader {
 	return r
 }
 
-// Read returns the facts. The error says that the API server does not answer, or that the target does not exist.
+// Read returns the facts. The error says that the API server does not answer, or that the target does not exist. At the deadline of
+// the context, Read returns the facts until then, and Unseen has the other parts.
 func Read(ctx context.Context, cfg Config) (facts.Facts, error) {
 	r := newReader(cfg)
 	var err error
@@ -91,7 +94,7 @@ func (r *reader) all(ctx context.Context, steps []step) error {
 	return g.Wait()
 }
 
-// missing records a part that could not be read. It returns an error that concerns every request.
+// missing records a part that could not be read, also because of the time limit. It returns an error that concerns every request.
 func (r *reader) missing(ctx context.Context, what string, err error) error {
 	if err == nil {
 		return nil
@@ -100,7 +103,7 @@ func (r *reader) missing(ctx context.Context, what string, err error) error {
 	if _, away := errors.AsType[*cluster.UnreachableError](explained); away && ctx.Err() == nil {
 		return explained
 	}
-	if ctx.Err() != nil {
+	if errors.Is(ctx.Err(), context.Canceled) {
 		return context.Cause(ctx)
 	}
 	if apierrors.IsNotFound(err) {

@@ -43,11 +43,16 @@ const (
 // rig is an API server with a node whose driver loader waits, a kubelet that runs commands, and a pod that waits.
 type rig struct{ clustertest.Cluster }
 
-func newRig(t *testing.T) rig {
+func newRig(t *testing.T) rig { return newRigWith(t, http.HandlerFunc(serveExec)) }
+
+func newRigWith(t *testing.T, runs http.Handler) rig {
 	t.Helper()
 	r := rig{clustertest.New(t)}
-	kubelet := httptest.NewTLSServer(http.HandlerFunc(serveExec))
-	t.Cleanup(kubelet.Close)
+	kubelet := httptest.NewTLSServer(runs)
+	t.Cleanup(func() {
+		kubelet.CloseClientConnections() // of commands that hang
+		kubelet.Close()
+	})
 	address := kubelet.Listener.Addr().(*net.TCPAddr)
 	for _, name := range []string{ns, "team"} {
 		r.create("v1", "Namespace", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
@@ -72,14 +77,7 @@ func newRig(t *testing.T) rig {
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "nvidia-driver-loader"},
 		Spec:       appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec}},
 	})
-	spec.NodeSelector, spec.NodeName = nil, node
-	r.create("v1", "Pod", &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "loader-1", Labels: labels}, Spec: spec,
-		Status: corev1.PodStatus{
-			Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}},
-			ContainerStatuses: []corev1.ContainerStatus{{Name: facts.DriverLoader, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}},
-		},
-	})
+	r.loader(ns, "loader-1", r.owner(ns, "nvidia-driver-loader"))
 	r.create("v1", "Pod", &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "train"},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{
@@ -87,6 +85,31 @@ func newRig(t *testing.T) rig {
 		}}},
 	})
 	return r
+}
+
+// owner returns the reference of the pods of a DaemonSet.
+func (r rig) owner(namespace, name string) metav1.OwnerReference {
+	r.Helper()
+	ds := r.Get(model.Ref{APIVersion: "apps/v1", Kind: "DaemonSet", Namespace: namespace, Name: name})
+	return metav1.OwnerReference{APIVersion: "apps/v1", Kind: "DaemonSet", Name: name, UID: ds.GetUID(), Controller: new(true)}
+}
+
+// loader creates a pod with the labels and the container of the driver loader.
+func (r rig) loader(namespace, name string, owners ...metav1.OwnerReference) {
+	r.Helper()
+	r.create("v1", "Pod", &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: name, OwnerReferences: owners,
+			Labels: map[string]string{"app.kubernetes.io/part-of": "outrigger", "app.kubernetes.io/component": facts.DriverLoader},
+		},
+		Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{
+			Name: facts.DriverLoader, Image: "example.com/d:1", Env: []corev1.EnvVar{{Name: "PASSWORD", Value: "x"}, {Name: "NVIDIA_VISIBLE_DEVICES", Value: "void"}},
+		}}},
+		Status: corev1.PodStatus{
+			Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}},
+			ContainerStatuses: []corev1.ContainerStatus{{Name: facts.DriverLoader, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}},
+		},
+	})
 }
 
 // create creates an object, and sets its status.
@@ -104,14 +127,16 @@ func (r rig) create(apiVersion, kind string, o any) {
 }
 
 // serveExec is the kubelet.
-func serveExec(w http.ResponseWriter, q *http.Request) {
+func serveExec(w http.ResponseWriter, q *http.Request) { serve(w, q, program{}) }
+
+func serve(w http.ResponseWriter, q *http.Request, p remotecommand.Executor) {
 	parts := strings.Split(strings.Trim(q.URL.Path, "/"), "/")
 	if parts[0] != "exec" {
 		http.Error(w, "this kubelet only runs commands", http.StatusNotFound)
 		return
 	}
 	options := &remotecommand.Options{Stdout: true, Stderr: true}
-	remotecommand.ServeExec(w, q, program{}, parts[2], "", parts[3], q.URL.Query()["command"], options, time.Minute, time.Minute, remotecommand.SupportedStreamingProtocols)
+	remotecommand.ServeExec(w, q, p, parts[2], "", parts[3], q.URL.Query()["command"], options, time.Minute, time.Minute, remotecommand.SupportedStreamingProtocols)
 }
 
 // program is the driver loader.

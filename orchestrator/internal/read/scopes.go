@@ -111,18 +111,20 @@ func (r *reader) askAll(ctx context.Context) error {
 		})
 		nodes = nodes[:maxAsked]
 	}
-	for i, n := range nodes {
-		r.Progress(fmt.Sprintf("asks the agents of node %d of %d: %s", i+1, len(nodes), n.Name))
-		before := len(r.facts.Unseen)
-		if err := r.ask(ctx, n.Name); err != nil {
-			return err
-		}
-		if len(r.facts.Answers) == 0 && len(r.facts.Unseen) > before { // the caller may not run commands in containers
-			r.facts.Unseen = append(r.facts.Unseen[:before], facts.Unseen{What: "answers of agents", Why: r.facts.Unseen[before].Why})
-			return nil
-		}
+	var names []string
+	for _, n := range nodes {
+		names = append(names, n.Name)
 	}
-	return nil
+	return r.ask(ctx, gatherLimit, names...)
+}
+
+// Down returns the nodes that are not Ready. Their kubelet runs no commands and returns no logs.
+func Down(nodes []*corev1.Node) map[string]bool {
+	down := map[string]bool{}
+	for _, n := range nodes {
+		down[n.Name] = observe.NodeOf(n).NotReady
+	}
+	return down
 }
 
 // ready returns 1 for a node whose GPUs can be used, and 0 for another node.

@@ -30,12 +30,7 @@ func (r *reader) cluster(ctx context.Context, steps []step) error {
 	if err := r.all(ctx, steps); err != nil || !r.Ask {
 		return err
 	}
-	for _, name := range closely {
-		if err := r.ask(ctx, name); err != nil {
-			return err
-		}
-	}
-	return nil
+	return r.ask(ctx, askAllLimit, closely...)
 }
 
 // maxWaiting is the maximum number of pods whose Events are read.
@@ -140,7 +135,7 @@ func (r *reader) aroundNode(ctx context.Context, name string, steps []step) erro
 	if err := r.all(ctx, r.ofWaiting()); err != nil || !r.Ask {
 		return err
 	}
-	return r.ask(ctx, name)
+	return r.ask(ctx, askAllLimit, name)
 }
 
 // pod reads what concerns a pod: its node, or all nodes while it waits for one.
