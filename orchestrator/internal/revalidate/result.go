@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"outrigger.dev/orchestrator/internal/health"
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/observe"
 	"outrigger.dev/orchestrator/internal/validation"
@@ -98,12 +99,15 @@ func (r Result) Skipped() (n int) {
 	return n
 }
 
+// maxLine is the maximum size of a line about copies, in bytes.
+const maxLine = 200
+
 // readLog returns the number of GPUs that a log of vectoradd names, and its lines about copies.
 func readLog(log string) (gpus int, copies []string) {
 	sums, rates, _ := strings.Cut(log, "[Copies ")
 	for line := range strings.Lines(rates) {
 		if strings.HasPrefix(line, "GPU ") {
-			copies = append(copies, strings.TrimSpace(line))
+			copies = append(copies, health.SingleLine(line, maxLine))
 		}
 	}
 	return strings.Count(sums, "Test PASSED"), copies

@@ -1,7 +1,9 @@
 package revalidate
 
 import (
+	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -78,5 +80,18 @@ func TestTheLogOfVectoradd(t *testing.T) {
 	}
 	if gpus, copies := readLog("Test PASSED\nDone\n"); gpus != 1 || copies != nil {
 		t.Errorf("%d GPUs, copies %v", gpus, copies)
+	}
+}
+
+// Everybody can write a log that looks like a log of vectoradd.
+func TestAHostileLog(t *testing.T) {
+	_, copies := readLog("[Copies ]\nGPU \x1b]52;c;ZXZpbA==\a\x1b[2J\u009b31m\rGPU 0: 1.0\nGPU " + strings.Repeat("x", 1<<16) + "\n")
+	for _, line := range copies {
+		if i := strings.IndexFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }); i >= 0 || len(line) > maxLine {
+			t.Errorf("%d bytes: %q", len(line), line[:min(len(line), 80)])
+		}
+	}
+	if len(copies) != 2 {
+		t.Errorf("%d lines", len(copies))
 	}
 }

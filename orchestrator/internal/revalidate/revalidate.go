@@ -19,6 +19,7 @@ import (
 	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/observe"
+	"outrigger.dev/orchestrator/internal/read"
 	"outrigger.dev/orchestrator/internal/validation"
 )
 
@@ -115,19 +116,22 @@ func (r *Run) Look(ctx context.Context) (result Result, ended bool, err error) {
 	if err != nil {
 		return Result{}, false, cluster.Explain(r.client.REST, fmt.Errorf("list the pods of validations: %w", err))
 	}
+	// Everybody can give a pod the labels of a validation.
+	namespaces := policy.Status.Namespaces()
+	pods.Items = slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return len(namespaces) > 0 && !namespaces[p.Namespace] })
 	result, ended = derive(policy, pods.Items, r.before)
 	return result, ended, nil
 }
 
-// AddLogs adds the lines of each pod's log about GPUs and copies. A log that cannot be read is skipped: it may be gone, and
+// AddLogs adds the lines at the end of each pod's log about GPUs and copies. A log that cannot be read is skipped: it may be gone, and
 // the result does not depend on it.
 func (r *Run) AddLogs(ctx context.Context, result *Result) {
 	for i := range result.Validations {
 		pods := result.Validations[i].Pods
 		for j := range pods {
-			log, err := r.client.Core.Get().Namespace(pods[j].Namespace).Resource("pods").Name(pods[j].Name).SubResource("log").Do(ctx).Raw()
+			log, err := read.Log(ctx, r.client, pods[j].Namespace, pods[j].Name, "", false)
 			if err == nil {
-				pods[j].GPUs, pods[j].Copies = readLog(string(log))
+				pods[j].GPUs, pods[j].Copies = readLog(log)
 			}
 		}
 	}
