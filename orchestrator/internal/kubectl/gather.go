@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -26,6 +27,8 @@ const (
 	gatherTimeout = 10 * time.Minute
 	// maxLogPods is the maximum number of pods whose logs are read.
 	maxLogPods = 500
+	// logParallel is the number of pods whose logs are read at the same time.
+	logParallel = 8
 )
 
 func (s *settings) gatherCommand() *cli.Command {
@@ -39,7 +42,7 @@ func (s *settings) gatherCommand() *cli.Command {
 				Name: "dest", EnvVars: []string{"OUTRIGGER_DEST"}, Destination: &dest,
 				Usage: "`PATH` of the archive: a file that ends in .tar.gz, or a folder; by default outrigger-must-gather-<time>.tar.gz",
 			},
-			cmdline.Positive(&cli.DurationFlag{Name: "timeout", EnvVars: []string{"OUTRIGGER_TIMEOUT"}, Value: gatherTimeout, Destination: &timeout, Usage: "`TIME` after which the command fails"}),
+			cmdline.Positive(&cli.DurationFlag{Name: "timeout", EnvVars: []string{"OUTRIGGER_TIMEOUT"}, Value: gatherTimeout, Destination: &timeout, Usage: "`TIME` after which the archive has what was read until then"}),
 		},
 		Action: func(c *cli.Context) error {
 			client, err := s.open()
@@ -51,14 +54,14 @@ func (s *settings) gatherCommand() *cli.Command {
 			progress := table.NewProgress(table.For(c.App.ErrWriter))
 			defer progress.End()
 			now := time.Now().UTC()
-			g := &gather{client: client, progress: progress, dest: cmp.Or(dest, "outrigger-must-gather-"+now.Format("20060102T150405Z")+".tar.gz")}
+			g := &gather{client: client, log: read.Log, progress: progress, dest: cmp.Or(dest, "outrigger-must-gather-"+now.Format("20060102T150405Z")+".tar.gz")}
 			result, err := g.run(ctx, now)
 			progress.End()
 			switch {
 			case err == nil:
 				return table.Print(table.For(c.App.Writer), s.output, result, result.write)
 			case errors.Is(ctx.Err(), context.DeadlineExceeded):
-				return fmt.Errorf("the archive was not complete after %s, and is removed: give it more time with --timeout", timeout)
+				return fmt.Errorf("the nodes could not be read in %s, so the archive is removed: give it more time with --timeout", timeout)
 			case ctx.Err() != nil:
 				return errors.New("interrupted: the incomplete archive is removed")
 			}
@@ -69,7 +72,9 @@ func (s *settings) gatherCommand() *cli.Command {
 
 // gather writes an archive.
 type gather struct {
-	client   *cluster.Client
+	client *cluster.Client
+	// log is read.Log.
+	log      func(ctx context.Context, client *cluster.Client, namespace, pod, container string, previous bool) (string, error)
 	progress *table.Progress
 	dest     string
 	out      *archive.Writer
@@ -102,7 +107,7 @@ func (g *gather) run(ctx context.Context, now time.Time) (result gathered, err e
 	if err := g.out.Facts(f); err != nil {
 		return gathered{}, err
 	}
-	if err := g.logs(ctx, f.Pods); err != nil {
+	if err := g.logs(ctx, f.Pods, read.Down(f.Nodes)); err != nil {
 		return gathered{}, err
 	}
 	result.Path = g.dest
@@ -124,27 +129,99 @@ func releases(f facts.Facts) []archive.Release {
 	return slices.Compact(all)
 }
 
-// logs writes the logs of the pods of agents.
-func (g *gather) logs(ctx context.Context, pods []*corev1.Pod) error {
+// logs writes the logs of the pods of agents. A node without an answer in time is not asked again, and at the deadline the archive has
+// the logs until then.
+func (g *gather) logs(ctx context.Context, pods []*corev1.Pod, down map[string]bool) error {
 	agents := agentPods(pods)
 	if left := len(agents) - maxLogPods; left > 0 {
 		g.out.Unseen(fmt.Sprintf("logs of %d of %d pods", left, len(agents)), fmt.Sprintf("the logs of at most %d pods are read, of pods that are not ready first", maxLogPods))
 		agents = agents[:maxLogPods]
 	}
 	g.failed = map[string]int{}
-	for i, p := range agents {
-		g.progress.Step("reads the logs of pod %d of %d: %s", i+1, len(agents), p.Name)
-		if more, err := g.podLogs(ctx, p); err != nil {
+	done := 0
+	for some := range slices.Chunk(agents, logParallel) {
+		g.progress.Step("reads the logs of pod %d of %d: %s", done+1, len(agents), some[0].Name)
+		if more, err := g.write(g.read(ctx, some, down)); err != nil {
 			return err
 		} else if !more {
-			g.out.Unseen(fmt.Sprintf("logs of %d of %d pods", len(agents)-i, len(agents)), "the archive has no room for them")
+			g.out.Unseen(fmt.Sprintf("logs of %d of %d pods", len(agents)-done, len(agents)), "the archive has no room for them")
 			break
 		}
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return context.Cause(ctx)
+		}
+		done += len(some)
 	}
 	for why, count := range g.failed {
 		g.out.Unseen(fmt.Sprintf("%d logs", count), why)
 	}
 	return nil
+}
+
+// fetched is a log, or why it could not be read.
+type fetched struct {
+	archive.Log
+
+	node string
+	err  error
+}
+
+// read reads the logs of some pods at the same time. It adds the nodes without an answer in time to down.
+func (g *gather) read(ctx context.Context, pods []*corev1.Pod, down map[string]bool) (all []fetched) {
+	logs := make([][]fetched, len(pods))
+	var group sync.WaitGroup
+	for i, p := range pods {
+		logs[i] = logsOf(p)
+		isDown := down[p.Spec.NodeName]
+		group.Go(func() {
+			for j := range logs[i] {
+				l := &logs[i][j]
+				if isDown {
+					l.err = errDown
+					continue
+				}
+				l.Text, l.err = g.log(ctx, g.client, l.Namespace, l.Pod, l.Container, l.Previous)
+				isDown = errors.Is(l.err, context.DeadlineExceeded)
+			}
+		})
+	}
+	group.Wait()
+	all = slices.Concat(logs...)
+	for _, l := range all {
+		if errors.Is(l.err, context.DeadlineExceeded) {
+			down[l.node] = true
+		}
+	}
+	return all
+}
+
+var errDown = errors.New("the node is not Ready, or did not answer in time")
+
+// logsOf returns the logs of the containers of a pod, without their texts.
+func logsOf(p *corev1.Pod) (all []fetched) {
+	for _, status := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		for _, previous := range []bool{false, true} {
+			if previous && status.RestartCount == 0 || !previous && status.State.Running == nil && status.State.Terminated == nil {
+				continue
+			}
+			all = append(all, fetched{Log: archive.Log{Namespace: p.Namespace, Pod: p.Name, Container: status.Name, Previous: previous}, node: p.Spec.NodeName})
+		}
+	}
+	return all
+}
+
+// write writes logs, and reports whether the archive had room for them.
+func (g *gather) write(logs []fetched) (bool, error) {
+	for _, l := range logs {
+		if l.err != nil {
+			g.fail(l.Pod, l.err)
+			continue
+		}
+		if more, err := g.out.Log(l.Log); err != nil || !more {
+			return more, err
+		}
+	}
+	return true, nil
 }
 
 // agentPods returns the pods of agents: pods that are not ready first, then the newest.
@@ -166,36 +243,12 @@ func isReady(p *corev1.Pod) int {
 	return 0
 }
 
-// podLogs writes the logs of the containers of a pod, and reports whether the archive had room for them.
-func (g *gather) podLogs(ctx context.Context, p *corev1.Pod) (bool, error) {
-	for _, status := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
-		for _, previous := range []bool{false, true} {
-			if previous && status.RestartCount == 0 || !previous && status.State.Running == nil && status.State.Terminated == nil {
-				continue
-			}
-			text, err := read.Log(ctx, g.client, p.Namespace, p.Name, status.Name, previous)
-			if ctx.Err() != nil {
-				return false, context.Cause(ctx)
-			}
-			if err != nil {
-				g.fail(p, err)
-				continue
-			}
-			more, err := g.out.Log(archive.Log{Namespace: p.Namespace, Pod: p.Name, Container: status.Name, Previous: previous, Text: text})
-			if err != nil || !more {
-				return more, err
-			}
-		}
-	}
-	return true, nil
-}
-
 // fail counts a log that could not be read. The reasons of most logs are the same except for the name of the pod.
-func (g *gather) fail(p *corev1.Pod, err error) {
+func (g *gather) fail(pod string, err error) {
 	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(inner) {
 		err = inner
 	}
-	why := strings.NewReplacer(` "`+p.Name+`"`, "", p.Name, "POD").Replace(err.Error())
+	why := strings.NewReplacer(` "`+pod+`"`, "", pod, "POD").Replace(err.Error())
 	if g.failed[why] == 0 && len(g.failed) >= maxReasons {
 		why = "other reasons"
 	}
