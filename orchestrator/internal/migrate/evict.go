@@ -46,10 +46,17 @@ func (r *Runner) prepareDriver(ctx context.Context, step Step, nodes []string) e
 		if len(pods) == 0 && n.Spec.Unschedulable {
 			continue
 		}
-		if len(pods) > 0 && !r.Evict {
-			return fmt.Errorf("node %s has GPU pods, and the driver cannot be changed below them: %s; wait until they end, or evict them with --evict", name, names(podNames(pods)))
+		if err := r.refuse(name, pods); err != nil {
+			return err
 		}
 		if err := r.cordon(ctx, n); err != nil {
+			return err
+		}
+		// The scheduler may have placed a pod before the node was cordoned.
+		if pods, err = r.gpuPods(ctx, name); err != nil {
+			return err
+		}
+		if err := r.refuse(name, pods); err != nil {
 			return err
 		}
 		if err := r.evictAll(ctx, name); err != nil {
@@ -57,6 +64,14 @@ func (r *Runner) prepareDriver(ctx context.Context, step Step, nodes []string) e
 		}
 	}
 	return nil
+}
+
+// refuse returns an error if a node has GPU pods that must not be evicted.
+func (r *Runner) refuse(node string, pods []*corev1.Pod) error {
+	if len(pods) == 0 || r.Evict {
+		return nil
+	}
+	return fmt.Errorf("node %s has GPU pods, and the driver cannot be changed below them: %s; wait until they end, or evict them with --evict", node, names(podNames(pods)))
 }
 
 // gpuPods returns the pods on a node that have a GPU and have not ended.

@@ -200,15 +200,21 @@ func (w *world) runner() *migrate.Runner {
 // hand hands a component over.
 func (w *world) hand(r *migrate.Runner, name string, undo bool) error {
 	w.Helper()
+	return w.handUntil(w.Context(), r, name, undo)
+}
+
+// handUntil hands a component over, until the context ends.
+func (w *world) handUntil(ctx context.Context, r *migrate.Runner, name string, undo bool) error {
+	w.Helper()
 	c, err := migrate.Named(name)
 	if err != nil {
 		w.Fatal(err)
 	}
-	step, err := r.Step(w.Context(), c, undo)
+	step, err := r.Step(ctx, c, undo)
 	if err != nil {
 		w.Fatal(err)
 	}
-	return r.Run(w.Context(), step)
+	return r.Run(ctx, step)
 }
 
 // gpuPod creates a pod with a GPU that runs on a node.
