@@ -1,6 +1,8 @@
 package migrate_test
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -58,5 +60,59 @@ func TestDriverKeepsPodsThatStartBeforeTheCordon(t *testing.T) {
 	}
 	if w.cordoned("a") || w.label("a", driverLabel) != migrate.Theirs {
 		t.Errorf("the node is cordoned, or has %s", w.label("a", driverLabel))
+	}
+}
+
+// TestInterruptedDriver ends the hand-over of the driver after each change of the node. A repetition completes it.
+func TestInterruptedDriver(t *testing.T) {
+	w := newWorld(t, "a")
+	w.onlyDriver()
+	const ours = ourNamespace + "/outrigger-driver-loader"
+	for _, at := range []string{"cordons", migrate.Between, migrate.Ours} {
+		w.mu.Lock()
+		w.held[theirNamespace+"/nvidia-driver-daemonset"], w.broken[ours] = at == migrate.Between, true
+		w.mu.Unlock()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		r := w.runner()
+		r.Progress = func(format string, _ ...any) {
+			if strings.Contains(format, at) || strings.Contains(format, "waits") && w.label("a", driverLabel) == at {
+				cancel(errors.New("interrupted"))
+			}
+		}
+		if err := w.handUntil(ctx, r, migrate.Driver, false); err == nil {
+			t.Errorf("%s: no error", at)
+		}
+		w.mu.Lock()
+		clear(w.held)
+		clear(w.broken)
+		w.mu.Unlock()
+		if at == migrate.Ours && !w.cordoned("a") {
+			t.Errorf("%s: the node is not cordoned", at)
+		}
+	}
+	for _, p := range w.podsOf(ourNamespace, "a") {
+		if len(p.Status.ContainerStatuses) > 0 {
+			w.endPod(p) // the kubelet does not restart containers
+		}
+	}
+	if err := w.hand(w.runner(), migrate.Driver, false); err != nil {
+		t.Fatal(err)
+	}
+	if w.cordoned("a") || w.label("a", driverLabel) != migrate.Ours || !strings.Contains(w.running(ourNamespace, "a"), "driver-loader") {
+		t.Errorf("the node is cordoned, or runs only %s", w.running(ourNamespace, "a"))
+	}
+}
+
+// TestDriverOfAStoppedNode leaves the driver of a node alone whose kubelet does not run: its GPU pods may still run.
+func TestDriverOfAStoppedNode(t *testing.T) {
+	w := newWorld(t, "a", "stopped")
+	w.onlyDriver()
+	w.gpuPod("stopped")
+	w.status("stopped", false, 8)
+	if err := w.hand(w.runner(), migrate.Driver, false); err != nil {
+		t.Fatal(err)
+	}
+	if a, stopped := w.label("a", driverLabel), w.label("stopped", driverLabel); a != migrate.Ours || stopped != migrate.Theirs || w.cordoned("stopped") {
+		t.Errorf("node a has %s, and the stopped node has %s", a, stopped)
 	}
 }

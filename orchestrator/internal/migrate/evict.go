@@ -32,6 +32,9 @@ func (r *Runner) prepareDriver(ctx context.Context, step Step, nodes []string) e
 		if err != nil {
 			return err
 		}
+		if n.Labels[step.Component.Label] == step.To {
+			continue // an interrupted hand-over has prepared it
+		}
 		if step.To == Ours {
 			for _, c := range Components() {
 				if value := n.Labels[c.Label]; c.Name != Driver && (value == Theirs || value == Between) {
@@ -129,6 +132,9 @@ func (r *Runner) uncordon(ctx context.Context, c Component, nodes []string) erro
 	}
 	for _, name := range nodes {
 		o, err := r.Client.Resource(nodesResource).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("read node %s: %w", name, err)
 		}

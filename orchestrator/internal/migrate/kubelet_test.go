@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -58,7 +59,7 @@ func (w *world) report(ctx context.Context, pods []*corev1.Pod) error {
 		if err != nil {
 			return err
 		}
-		if _, err := w.Client.Dynamic.Resource(corev1.SchemeGroupVersion.WithResource("nodes")).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+		if _, err := w.Client.Dynamic.Resource(corev1.SchemeGroupVersion.WithResource("nodes")).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
 	}
@@ -68,7 +69,7 @@ func (w *world) report(ctx context.Context, pods []*corev1.Pod) error {
 // kubelet does what the kubelet does with one pod.
 func (w *world) kubelet(ctx context.Context, p *corev1.Pod, set string) error {
 	w.mu.Lock()
-	broken, held := w.broken[set], w.held[set]
+	broken, held := w.broken[set], w.held[set] || w.held[set+" "+p.Spec.NodeName]
 	w.mu.Unlock()
 	pods := w.Client.Dynamic.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace(p.Namespace)
 	switch {

@@ -5,16 +5,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	"outrigger.dev/pkg/kube"
+	"outrigger.dev/pkg/pace"
 )
 
 // Manager is the field manager of the labels that a migration sets.
@@ -25,7 +27,7 @@ type Runner struct {
 	Client dynamic.Interface
 	// Nodes is a label selector for the nodes of the migration. Empty selects all.
 	Nodes string
-	// Timeout limits each wait: for the end of pods, and for pods that become ready.
+	// Timeout limits each wait on a node: for the end of pods, and for pods that become ready.
 	Timeout time.Duration
 	// Poll is the delay between two reads of the cluster.
 	Poll time.Duration
@@ -47,57 +49,117 @@ func (r *Runner) Step(ctx context.Context, c Component, undo bool) (Step, error)
 	return Next(s, c, undo), nil
 }
 
-// Run hands a component over: one node first, and then the others. If the new side does not work on a node, Run gives the
-// nodes of this wave back, and returns why. It can be repeated after an interruption.
+// Run hands a component over: one node first, and then the others in groups. It gives the nodes back on which the new side
+// does not work. It goes on with the next group if more than half of a group works. It can be repeated after an
+// interruption, and then also checks the nodes that have been handed over before.
 func (r *Runner) Run(ctx context.Context, step Step) error {
 	if err := step.Check(); err != nil {
 		return err
 	}
+	var all []error
 	for _, nodes := range step.waves() {
-		if len(nodes) == 0 {
-			continue
-		}
-		if err := r.wave(ctx, step, nodes); err != nil {
-			return err
+		failed, err := r.wave(ctx, step, nodes)
+		if all = append(all, err); failed*2 >= len(nodes) {
+			return errors.Join(all...)
 		}
 	}
-	return nil
+	return errors.Join(append(all, r.verify(ctx, step))...)
 }
 
-// wave hands nodes over together.
-func (r *Runner) wave(ctx context.Context, step Step, nodes []string) error {
+// wave hands nodes over together. It returns the number of nodes that still have, or have got back, the old side.
+func (r *Runner) wave(ctx context.Context, step Step, nodes []string) (failed int, err error) {
 	c := step.Component
-	s, err := Observe(ctx, r.Client, c, r.Nodes)
+	s, err := r.observe(ctx, c)
 	if err != nil {
-		return err
+		return len(nodes), err
 	}
-	nodes, err = r.notReady(ctx, step, s, nodes)
-	if err != nil || len(nodes) == 0 {
-		return err
-	}
-	want := offered(s, c, nodes)
 	if c.Name == Driver {
+		if nodes = r.present(s, nodes); len(nodes) == 0 {
+			return 0, nil
+		}
 		if err := r.prepareDriver(ctx, step, nodes); err != nil {
-			return errors.Join(err, r.uncordon(context.WithoutCancel(ctx), c, nodes))
+			return len(nodes), errors.Join(err, r.uncordon(context.WithoutCancel(ctx), c, nodes))
 		}
 	}
 	r.Progress("%s: hands over %s", c.Name, names(nodes))
-	err = r.move(ctx, c, step.From, step.To, nodes, want)
-	if err == nil {
-		r.Progress("%s: %s works on %s", c.Name, side(step.To), names(nodes))
-		return r.uncordon(ctx, c, nodes)
+	m := &move{Runner: r, c: c, from: step.From, to: step.To, want: offered(s, c, nodes, step.From)}
+	bad, err := m.run(ctx, nodes)
+	if err != nil {
+		return len(nodes), fmt.Errorf("%w; the hand-over of %s is incomplete: run the command again, or undo it with --undo --only %s", err, c.Name, c.Name)
 	}
-	if ctx.Err() != nil {
-		return fmt.Errorf("%w; the hand-over of %s is incomplete: run the command again, or undo it with --undo --only %s", err, c.Name, c.Name)
+	worked := slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return bad[n] != nil })
+	if len(worked) > 0 {
+		r.Progress("%s: %s works on %s", c.Name, side(step.To), names(worked))
 	}
-	if len(step.Old) == 0 {
-		return fmt.Errorf("hand over %s: %w", c.Name, err)
+	err = r.uncordon(ctx, c, worked)
+	if len(bad) == 0 {
+		return 0, err
 	}
-	r.Progress("%s: failed: %v; gives %s back to %s", c.Name, err, names(nodes), side(step.From))
-	if back := r.move(ctx, c, step.To, step.From, nodes, nil); back != nil {
-		return errors.Join(fmt.Errorf("hand over %s: %w", c.Name, err), fmt.Errorf("give the nodes back: %w; run --undo --only %s", back, c.Name))
+	return len(bad), errors.Join(err, r.giveBack(ctx, step, bad))
+}
+
+// present returns the nodes whose kubelet runs. A driver changes only on such nodes: the pods of the others may still run.
+func (r *Runner) present(s *State, nodes []string) []string {
+	return slices.DeleteFunc(slices.Clone(nodes), func(name string) bool {
+		n := s.node(name)
+		if n != nil && !ready(n) {
+			r.Progress("%s: skips %s, which is not ready: run the command again when it is ready", Driver, name)
+		}
+		return n == nil || !ready(n)
+	})
+}
+
+// giveBack gives nodes back on which a hand-over has failed. It returns why they have failed.
+func (r *Runner) giveBack(ctx context.Context, step Step, bad map[string]error) error {
+	c, nodes := step.Component, slices.Sorted(maps.Keys(bad))
+	left := map[string]error{}
+	if len(step.Old) > 0 {
+		for _, name := range nodes {
+			r.Progress("%s: failed on %s: %v; gives it back to %s", c.Name, name, bad[name], side(step.From))
+		}
+		var err error
+		if left, err = (&move{Runner: r, c: c, from: step.To, to: step.From}).run(ctx, nodes); err != nil {
+			return fmt.Errorf("give %s back: %w; run --undo --only %s", names(nodes), err, c.Name)
+		}
 	}
-	return errors.Join(fmt.Errorf("hand over %s: %w; %s have been given back to %s", c.Name, err, names(nodes), side(step.From)), r.uncordon(ctx, c, nodes))
+	var all []error
+	for _, name := range nodes {
+		err := fmt.Errorf("hand over %s on %s: %w", c.Name, name, bad[name])
+		switch {
+		case left[name] != nil:
+			err = fmt.Errorf("%w; give %s back: %w; run --undo --only %s", err, name, left[name], c.Name)
+		case len(step.Old) > 0:
+			err = fmt.Errorf("%w; %s has been given back to %s", err, name, side(step.From))
+		}
+		if left[name] == nil {
+			err = errors.Join(err, r.uncordon(ctx, c, []string{name}))
+		}
+		all = append(all, err)
+	}
+	return errors.Join(all...)
+}
+
+// verify checks the nodes that Outrigger had before, because an interruption may have come before the check. It does not
+// give them back: they may have worked for long.
+func (r *Runner) verify(ctx context.Context, step Step) error {
+	if step.To != Ours || len(step.New) == 0 || len(step.Done) == 0 {
+		return nil
+	}
+	c := step.Component
+	s, err := r.observe(ctx, c)
+	if err != nil {
+		return err
+	}
+	nodes := slices.DeleteFunc(slices.Clone(step.Done), func(name string) bool {
+		n := s.node(name)
+		return n == nil || !ready(n) || n.Labels[c.Label] != step.To
+	})
+	bad, err := (&move{Runner: r, c: c, from: step.From, to: step.To}).run(ctx, nodes)
+	all := []error{err}
+	for _, name := range slices.Sorted(maps.Keys(bad)) {
+		all = append(all, fmt.Errorf("%s of Outrigger does not work on %s: %w; correct this, or undo it with --undo --only %s", c.Name, name, bad[name], c.Name))
+	}
+	return errors.Join(all...)
 }
 
 // side names the programs that a value of the label selects.
@@ -108,113 +170,28 @@ func side(value string) string {
 	return "NVIDIA's GPU Operator"
 }
 
-// notReady hands over nodes whose kubelet does not run, without a wait: their pods change when the node is back. It
-// returns the other nodes.
-func (r *Runner) notReady(ctx context.Context, step Step, s *State, nodes []string) (left []string, err error) {
-	for _, n := range s.Nodes {
-		switch {
-		case !slices.Contains(nodes, n.Name):
-		case ready(n):
-			left = append(left, n.Name)
-		default:
-			if err := r.label(ctx, n, step.Component, step.To); err != nil {
-				return nil, err
-			}
-			r.Progress("%s: %s is not ready: the hand-over takes effect when it is back", step.Component.Name, n.Name)
-		}
-	}
-	return left, nil
-}
-
-// move ends the pods of one side on nodes, and waits until the other side works there.
-func (r *Runner) move(ctx context.Context, c Component, from, to string, nodes []string, want map[string]map[string]int64) error {
-	if err := r.labelAll(ctx, c, nodes, Between); err != nil {
-		return err
-	}
-	err := r.wait(ctx, c, 0, func(s *State) string {
-		if left := ended(s, c, from, nodes); len(left) > 0 {
-			return "pods of " + side(from) + " still run: " + names(left)
-		}
-		return ""
-	})
-	if err != nil {
-		return err
-	}
-	r.Progress("%s: the pods of %s have ended", c.Name, side(from))
-	if err := r.labelAll(ctx, c, nodes, to); err != nil {
-		return err
-	}
-	settle := time.Duration(0)
-	if c.Offers && want != nil {
-		settle = r.Settle
-	}
-	return r.wait(ctx, c, settle, func(s *State) string { return strings.Join(first(missing(s, c, to, nodes, want)), "; ") })
-}
-
-// first returns the first items of a list.
-func first(all []string) []string {
-	const most = 3
-	return all[:min(len(all), most)]
-}
-
-// wait reads the cluster until missing has returned "" for a time. The error has the last text that it returned.
-func (r *Runner) wait(ctx context.Context, c Component, settle time.Duration, missing func(*State) string) error {
+// observe reads the cluster. It repeats this after an error, up to the time limit.
+func (r *Runner) observe(ctx context.Context, c Component) (*State, error) {
 	deadline := time.Now().Add(r.Timeout)
-	tick := time.NewTicker(r.Poll)
-	defer tick.Stop()
-	var since time.Time
-	last := ""
 	for {
 		s, err := Observe(ctx, r.Client, c, r.Nodes)
-		why := ""
-		if err != nil {
-			why = err.Error()
-		} else {
-			why = missing(s)
+		if err == nil {
+			return s, nil
 		}
-		if why != "" {
-			since = time.Time{}
-		} else if since.IsZero() {
-			since = time.Now()
+		if denied(err) || time.Now().After(deadline) {
+			return nil, err
 		}
-		if why == "" && time.Since(since) >= settle {
-			return nil
+		if ctx.Err() == nil {
+			r.Progress("%s: waits: %v", c.Name, err)
 		}
-		if why != "" && time.Now().After(deadline) {
-			return fmt.Errorf("not within %s: %s", r.Timeout, why)
-		}
-		if why == "" {
-			why = "it works; its last report must be newer than the hand-over"
-		}
-		if why != last {
-			r.Progress("%s: waits: %s", c.Name, why)
-			last = why
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w while waiting: %s", context.Cause(ctx), why)
-		case <-tick.C:
+		if !pace.Pause(ctx, r.Poll) {
+			return nil, context.Cause(ctx)
 		}
 	}
 }
 
-// labelAll gives all labels of a component on nodes a value.
-func (r *Runner) labelAll(ctx context.Context, c Component, nodes []string, value string) error {
-	for _, name := range nodes {
-		o, err := r.Client.Resource(nodesResource).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return fmt.Errorf("read node %s: %w", name, err)
-		}
-		n, err := typed[corev1.Node](o)
-		if err != nil {
-			return err
-		}
-		if err := r.label(ctx, n, c, value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+// denied reports whether a repetition of a request cannot succeed.
+func denied(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
 
 // label gives the labels of a component on a node a value. It does not change labels whose value keeps components off
 // the node, and fails if another program changes one of the labels at the same time.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -109,7 +110,7 @@ func TestFailedHandOverIsUndone(t *testing.T) {
 			}
 		}
 		err := w.hand(r, "device-plugin", false)
-		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "a have been given back to NVIDIA's GPU Operator") {
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "a has been given back to NVIDIA's GPU Operator") {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 		w.mu.Lock()
@@ -144,6 +145,53 @@ func TestOldReportsDoNotCount(t *testing.T) {
 	}
 	if err := w.hand(r, "device-plugin", false); err == nil || !strings.Contains(err.Error(), "the node offers 0 nvidia.com/gpu, and had 8") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestNodesAreIndependent hands nodes over of which one keeps a pod, one is deleted, and one stops. The others do not wait
+// for them, and have the new side.
+func TestNodesAreIndependent(t *testing.T) {
+	w := newWorld(t, "a", "deleted", "fine", "held", "stopped")
+	const plugin = theirNamespace + "/nvidia-device-plugin-daemonset"
+	hold := func(on bool) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, node := range []string{"deleted", "held", "stopped"} {
+			w.held[plugin+" "+node] = on
+		}
+	}
+	hold(true)
+	r := w.runner()
+	limit := r.Timeout
+	bad := sync.OnceFunc(func() {
+		w.Delete(nodeRef("deleted"))
+		w.status("stopped", false, 8)
+	})
+	r.Progress = func(format string, args ...any) {
+		text := fmt.Sprintf(format, args...)
+		w.Log(text)
+		switch {
+		case strings.Contains(text, "failed on held"):
+			hold(false)
+			r.Timeout = limit
+		case strings.Contains(text, "waits: ") && strings.Contains(text, "held: pods"):
+			bad()
+			if !strings.Contains(text, "deleted: ") && !strings.Contains(text, "fine: ") {
+				r.Timeout = 0 // nothing else changes any more
+			}
+		}
+	}
+	err := w.hand(r, "device-plugin", false)
+	if err == nil || strings.Count(err.Error(), "\n") > 0 || !strings.Contains(err.Error(), "hand over device-plugin on held: not within") || !strings.Contains(err.Error(), "held has been given back") {
+		t.Errorf("got %v", err)
+	}
+	for node, want := range map[string]string{"a": migrate.Ours, "fine": migrate.Ours, "held": migrate.Theirs, "stopped": migrate.Ours} {
+		if got := w.label(node, devicePlugin); got != want {
+			t.Errorf("node %s has %s, want %s", node, got, want)
+		}
+	}
+	if got := w.running(ourNamespace, "fine"); got != "outrigger-device-plugin" {
+		t.Errorf("node fine runs %q", got)
 	}
 }
 
@@ -188,6 +236,38 @@ func TestInterruptedHandOver(t *testing.T) {
 		if got := w.label("a", devicePlugin); got != want {
 			t.Errorf("the label is %q, want %q", got, want)
 		}
+	}
+}
+
+// TestDoneNodesAreVerified repeats a hand-over that ended before its check.
+func TestDoneNodesAreVerified(t *testing.T) {
+	w := newWorld(t, "a")
+	w.mu.Lock()
+	w.broken[ourNamespace+"/outrigger-device-plugin"] = true
+	w.mu.Unlock()
+	w.Patch(nodeRef("a"), "", map[string]any{"metadata": map[string]any{"labels": map[string]any{devicePlugin: migrate.Ours}}})
+	r := w.runner()
+	limit := r.Timeout
+	r.Progress = func(format string, args ...any) {
+		if strings.Contains(fmt.Sprintf(format, args...), "is not ready: CrashLoopBackOff") {
+			r.Timeout = 0
+		}
+	}
+	if err := w.hand(r, "device-plugin", false); err == nil || !strings.Contains(err.Error(), "device-plugin of Outrigger does not work on a: not within") {
+		t.Errorf("got %v", err)
+	}
+	if got := w.label("a", devicePlugin); got != migrate.Ours {
+		t.Errorf("the node has %s", got)
+	}
+	w.mu.Lock()
+	clear(w.broken)
+	w.mu.Unlock()
+	for _, p := range w.podsOf(ourNamespace, "a") {
+		w.endPod(p) // the kubelet does not restart containers
+	}
+	r.Timeout = limit
+	if err := w.hand(r, "device-plugin", false); err != nil {
+		t.Error(err)
 	}
 }
 

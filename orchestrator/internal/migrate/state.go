@@ -185,6 +185,14 @@ func (s *State) Side(label, value string) []Set {
 	return found
 }
 
+// node returns the node with a name, or nil.
+func (s *State) node(name string) *corev1.Node {
+	if i := slices.IndexFunc(s.Nodes, func(n *corev1.Node) bool { return n.Name == name }); i >= 0 {
+		return s.Nodes[i]
+	}
+	return nil
+}
+
 // ready reports whether the kubelet of a node is ready.
 func ready(n *corev1.Node) bool {
 	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
 // Step is the hand-over of one component, in one direction.
@@ -14,7 +12,8 @@ type Step struct {
 	// From and To are the values of the label: Theirs and Ours, or the other way round with --undo.
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Nodes are handed over, in this order. Done already have the value To. Skipped say why they keep their value.
+	// Nodes are handed over, in this order. Done already have the value To, and are not cordoned for the hand-over. Skipped
+	// say why they keep their value.
 	Nodes   []string `json:"nodes"`
 	Done    []string `json:"done,omitempty"`
 	Skipped []string `json:"skipped,omitempty"`
@@ -31,7 +30,7 @@ func Next(s *State, c Component, undo bool) Step {
 	}
 	for _, n := range s.Nodes {
 		switch value, is := n.Labels[c.Label]; {
-		case value == step.From, value == Between:
+		case value == step.From, value == Between, value == step.To && c.Name == Driver && n.Annotations[cordoned] != "":
 			step.Nodes = append(step.Nodes, n.Name)
 		case value == step.To:
 			step.Done = append(step.Done, n.Name)
@@ -100,20 +99,18 @@ func names(all []string) string {
 	return strings.Join(all, ", ")
 }
 
-// waves returns the groups of nodes that are handed over together: one node first, and then all others. Nodes lose their
-// driver one by one.
+// waves returns the groups of nodes that are handed over together: one node first, and then groups of the others. Nodes
+// lose their driver one by one.
 func (s Step) waves() [][]string {
+	const most = 20
+	if len(s.Nodes) == 0 {
+		return nil
+	}
+	size := most
 	if s.Component.Name == Driver {
-		var each [][]string
-		for _, n := range s.Nodes {
-			each = append(each, []string{n})
-		}
-		return each
+		size = 1
 	}
-	if len(s.Nodes) < 2 {
-		return [][]string{s.Nodes}
-	}
-	return [][]string{s.Nodes[:1], s.Nodes[1:]}
+	return append([][]string{s.Nodes[:1]}, slices.Collect(slices.Chunk(s.Nodes[1:], size))...)
 }
 
 // ended returns which pods of one side still exist on nodes.
@@ -127,18 +124,8 @@ func ended(s *State, c Component, value string, nodes []string) []string {
 	return left
 }
 
-// missing returns why nodes do not have a working component of one side yet. want are the resources that each node must
-// offer at least.
-func missing(s *State, c Component, value string, nodes []string, want map[string]map[string]int64) []string {
-	var all []string
-	for _, name := range nodes {
-		if why := missingOn(s, c, value, name, want[name]); why != "" {
-			all = append(all, name+": "+why)
-		}
-	}
-	return all
-}
-
+// missingOn returns why a node does not have a working component of one side yet. want are the resources that the node
+// must offer at least.
 func missingOn(s *State, c Component, value, node string, want map[string]int64) string {
 	found := false
 	for _, p := range s.Pods {
@@ -153,27 +140,27 @@ func missingOn(s *State, c Component, value, node string, want map[string]int64)
 	if !found {
 		return "no pod has started"
 	}
-	i := slices.IndexFunc(s.Nodes, func(n *corev1.Node) bool { return n.Name == node })
-	if i < 0 {
+	n := s.node(node)
+	if n == nil {
 		return ""
 	}
-	have := gpus(s.Nodes[i].Status.Allocatable)
-	for resource, n := range want {
-		if have[resource] < n {
-			return fmt.Sprintf("the node offers %d %s, and had %d", have[resource], resource, n)
+	have := gpus(n.Status.Allocatable)
+	for resource, had := range want {
+		if have[resource] < had {
+			return fmt.Sprintf("the node offers %d %s, and had %d", have[resource], resource, had)
 		}
 	}
 	return ""
 }
 
 // offered returns the resources that each node must offer after the hand-over. While a hand-over that was interrupted
-// has left a node between both sides, its allocatable resources may be 0, and its capacity is not.
-func offered(s *State, c Component, nodes []string) map[string]map[string]int64 {
+// has left a node without the value from, its allocatable resources may be 0, and its capacity is not.
+func offered(s *State, c Component, nodes []string, from string) map[string]map[string]int64 {
 	want := map[string]map[string]int64{}
 	for _, n := range s.Nodes {
 		if slices.Contains(nodes, n.Name) {
 			want[n.Name] = gpus(n.Status.Allocatable)
-			if n.Labels[c.Label] == Between {
+			if n.Labels[c.Label] != from {
 				want[n.Name] = gpus(n.Status.Capacity)
 			}
 		}

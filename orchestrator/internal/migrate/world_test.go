@@ -39,7 +39,7 @@ type world struct {
 	broken map[string]bool
 	// offers is the number of GPUs that a plugin in a namespace offers.
 	offers map[string]int
-	// held keeps pods of a DaemonSet in the state Terminating.
+	// held keeps pods of a DaemonSet in the state Terminating: "NAMESPACE/NAME", or "NAMESPACE/NAME NODE".
 	held map[string]bool
 	// silent kubelets do not report changes of the GPUs.
 	silent bool
