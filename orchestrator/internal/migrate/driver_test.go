@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"outrigger.dev/orchestrator/internal/migrate"
+	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/pkg/agent/agenttest"
 )
 
@@ -60,6 +61,23 @@ func TestDriverKeepsPodsThatStartBeforeTheCordon(t *testing.T) {
 	}
 	if w.cordoned("a") || w.label("a", driverLabel) != migrate.Theirs {
 		t.Errorf("the node is cordoned, or has %s", w.label("a", driverLabel))
+	}
+}
+
+// TestDriverWithoutToolkit hands the driver over from a GPU Operator without other components. Its operator labels the
+// nodes for them all the same.
+func TestDriverWithoutToolkit(t *testing.T) {
+	w := newWorld(t, "a")
+	for name, label := range theirSets() {
+		if label != "driver" && label != "operator-validator" {
+			w.Delete(model.Ref{APIVersion: "apps/v1", Kind: "DaemonSet", Namespace: theirNamespace, Name: name})
+		}
+	}
+	if err := w.hand(w.runner(), migrate.Driver, false); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.label("a", driverLabel); got != migrate.Ours {
+		t.Errorf("the node has %s", got)
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 // cordoned is the annotation of a node that a migration has cordoned, and that it uncordons.
 const cordoned = "outrigger.dev/cordoned-by-migrate"
 
-// prepareDriver makes nodes ready for the hand-over of their driver: all other components are handed over, and no pod
+// prepareDriver makes nodes ready for the hand-over of their driver: no other component is NVIDIA's, and no pod
 // uses a GPU. It evicts GPU pods only with Evict.
 func (r *Runner) prepareDriver(ctx context.Context, step Step, nodes []string) error {
 	for _, name := range nodes {
@@ -36,10 +36,8 @@ func (r *Runner) prepareDriver(ctx context.Context, step Step, nodes []string) e
 			continue // an interrupted hand-over has prepared it
 		}
 		if step.To == Ours {
-			for _, c := range Components() {
-				if value := n.Labels[c.Label]; c.Name != Driver && (value == Theirs || value == Between) {
-					return fmt.Errorf("node %s still has %s of NVIDIA's GPU Operator, which uses its driver: hand it over first with --only %s --yes", name, c.Name, c.Name)
-				}
+			if err := r.usesTheirs(ctx, n); err != nil {
+				return err
 			}
 		}
 		pods, err := r.gpuPods(ctx, name)
@@ -64,6 +62,25 @@ func (r *Runner) prepareDriver(ctx context.Context, step Step, nodes []string) e
 		}
 		if err := r.evictAll(ctx, name); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// usesTheirs returns an error if NVIDIA's GPU Operator still has a component on a node that uses its driver. The labels
+// alone do not say this: its operator sets them also for components that are disabled.
+func (r *Runner) usesTheirs(ctx context.Context, n *corev1.Node) error {
+	for _, c := range Components() {
+		value := n.Labels[c.Label]
+		if c.Name == Driver || value != Theirs && value != Between {
+			continue
+		}
+		s, err := r.observe(ctx, c)
+		if err != nil {
+			return err
+		}
+		if len(s.Side(c.Label, Theirs)) > 0 {
+			return fmt.Errorf("node %s still has %s of NVIDIA's GPU Operator, which uses its driver: hand it over first with --only %s --yes", n.Name, c.Name, c.Name)
 		}
 	}
 	return nil
