@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -84,7 +85,7 @@ func (m *migration) run(c *cli.Context) error {
 	if handOver {
 		return m.handOver(c.Context, c.App.Writer, c.App.ErrWriter)
 	}
-	return m.plan(c.Context, c.App.Writer)
+	return m.plan(c.Context, c.App.Writer, c.App.ErrWriter)
 }
 
 // planned is a plan with the progress of the migration.
@@ -95,12 +96,15 @@ type planned struct {
 }
 
 // plan prints a plan, and writes its values.
-func (m *migration) plan(ctx context.Context, w io.Writer) error {
+func (m *migration) plan(ctx context.Context, w, log io.Writer) error {
 	source, options, counts, err := m.source(ctx)
 	if err != nil {
 		return err
 	}
 	p := migrate.New(source, options)
+	if left := unfinished(p, counts); m.final && left != "" {
+		fmt.Fprintf(log, "Warning: with the final values, Outrigger's agents run on all nodes, and NVIDIA's GPU Operator still has %s: hand them over before you install these values.\n", left)
+	}
 	if m.write != "" {
 		if err := m.writeValues(p); err != nil {
 			return err
@@ -108,6 +112,18 @@ func (m *migration) plan(ctx context.Context, w io.Writer) error {
 	}
 	result := planned{Plan: p, Progress: counts}
 	return table.Print(table.For(w), m.output, result, func(o table.Out) error { return m.printPlan(o, result) })
+}
+
+// unfinished lists the components of a plan that have not been handed over on all nodes.
+func unfinished(p *migrate.Plan, counts []migrate.Count) string {
+	var left []string
+	for _, c := range counts {
+		n := c.Theirs + c.Between
+		if n > 0 && slices.ContainsFunc(p.Steps, func(s migrate.Component) bool { return s.Name == c.Component }) {
+			left = append(left, fmt.Sprintf("%s (nodes: %d)", c.Component, n))
+		}
+	}
+	return strings.Join(left, ", ")
 }
 
 // source reads the installation from the files, or from the cluster.

@@ -134,6 +134,9 @@ func TestMigrateChangesNothingWithoutYes(t *testing.T) {
 			t.Errorf("%s: exit code %d, want %q in:\n%s%s", args, code, want, stdout, stderr)
 		}
 	}
+	if _, _, stderr := command("--kubeconfig", config, "migrate", "--final"); !strings.Contains(stderr, "Warning: with the final values, Outrigger's agents run on all nodes, and NVIDIA's GPU Operator still has dcgm-exporter (nodes: 1)") {
+		t.Errorf("--final before the hand-overs: %s", stderr)
+	}
 	if code, stdout, stderr := command("--kubeconfig", config, "migrate", "--only", "dcgm-exporter", "--yes"); code != 0 || !strings.Contains(stdout, "neither NVIDIA's GPU Operator nor Outrigger has a DaemonSet") {
 		t.Errorf("without DaemonSets: exit code %d, %s%s", code, stdout, stderr)
 	}

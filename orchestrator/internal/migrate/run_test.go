@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"outrigger.dev/orchestrator/internal/migrate"
+	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/pkg/agent/agenttest"
 )
 
@@ -268,6 +269,24 @@ func TestDoneNodesAreVerified(t *testing.T) {
 	r.Timeout = limit
 	if err := w.hand(r, "device-plugin", false); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestUndoAfterFinalValues gives a component back, after the final values have removed the node selector of Outrigger's
+// DaemonSet. Both sides would run.
+func TestUndoAfterFinalValues(t *testing.T) {
+	w := newWorld(t, "a")
+	r := w.runner()
+	if err := w.hand(r, "device-plugin", false); err != nil {
+		t.Fatal(err)
+	}
+	set := model.Ref{APIVersion: "apps/v1", Kind: "DaemonSet", Namespace: ourNamespace, Name: "outrigger-device-plugin"}
+	w.Patch(set, "", map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"nodeSelector": nil}}}})
+	if err := w.hand(r, "device-plugin", true); err == nil || !strings.Contains(err.Error(), "gpu-operator-resources/outrigger-device-plugin of Outrigger do not select") {
+		t.Errorf("got %v", err)
+	}
+	if got := w.label("a", devicePlugin); got != migrate.Ours {
+		t.Errorf("the node has %s", got)
 	}
 }
 

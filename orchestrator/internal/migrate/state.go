@@ -23,6 +23,8 @@ type State struct {
 	// Sets are the DaemonSets of both sides, and Pods their pods.
 	Sets []Set
 	Pods []Pod
+	// Free are DaemonSets of Outrigger for the component that ignore its label: "NAMESPACE/NAME".
+	Free []string
 }
 
 // Set is a DaemonSet that the label of a component schedules.
@@ -67,6 +69,8 @@ func Observe(ctx context.Context, client dynamic.Interface, c Component, nodes s
 	for _, d := range sets {
 		if set, is := setOf(d, c.Labels()); is {
 			s.Sets = append(s.Sets, set)
+		} else if d.Labels["app.kubernetes.io/part-of"] == "outrigger" && d.Labels["app.kubernetes.io/component"] == c.Chart && d.DeletionTimestamp == nil {
+			s.Free = append(s.Free, d.Namespace+"/"+d.Name)
 		}
 	}
 	for _, set := range s.Sets {

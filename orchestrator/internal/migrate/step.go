@@ -20,6 +20,8 @@ type Step struct {
 	// Old and New are the DaemonSets of both sides.
 	Old []Set `json:"old"`
 	New []Set `json:"new"`
+	// Free are DaemonSets of Outrigger that run whatever the label says, so that a hand-over cannot end them.
+	Free []string `json:"free,omitempty"`
 }
 
 // Next derives the hand-over of a component from the observed state.
@@ -40,7 +42,8 @@ func Next(s *State, c Component, undo bool) Step {
 	}
 	slices.Sort(step.Nodes)
 	step.Old, step.New = s.Side(c.Label, step.From), s.Side(c.Label, step.To)
-	if len(step.Old)+len(step.New) == 0 {
+	step.Free = s.Free
+	if len(step.Old)+len(step.New)+len(step.Free) == 0 {
 		step.Nodes, step.Skipped = nil, []string{"all nodes: neither NVIDIA's GPU Operator nor Outrigger has a DaemonSet for this component"}
 	}
 	return step
@@ -51,6 +54,9 @@ func movable(value string) bool { return value == Theirs || value == Ours || val
 
 // Check returns why the step cannot begin, or nil.
 func (s Step) Check() error {
+	if len(s.Nodes) > 0 && len(s.Free) > 0 {
+		return fmt.Errorf("%s: the DaemonSets %s of Outrigger do not select %s=%s, and would run beside NVIDIA's; upgrade Outrigger's release with the values of \"kubectl outrigger migrate --write FILE\", without --final", s.Component.Name, names(s.Free), s.Component.Label, Ours)
+	}
 	if len(s.Nodes) == 0 || len(s.New) > 0 {
 		return nil
 	}
