@@ -80,7 +80,7 @@ func TestMigrateChangesNothingWithoutYes(t *testing.T) {
 		c.Create(&unstructured.Unstructured{Object: rest})
 	}
 	const label = "nvidia.com/gpu.deploy.dcgm-exporter"
-	create("Node", "v1", map[string]any{"metadata": map[string]any{"name": "a", "labels": map[string]any{label: "true"}}})
+	create("Node", "v1", map[string]any{"metadata": map[string]any{"name": "a", "labels": map[string]any{label: "true", "nvidia.com/gpu.deploy.driver": "pre-installed"}}})
 	config := apitest.Kubeconfig(t, c.REST)
 	if code, _, stderr := command("--kubeconfig", config, "migrate"); code != 1 || !strings.Contains(stderr, "no ClusterPolicy, NVIDIADriver or GPUCluster of nvidia.com") {
 		t.Errorf("without NVIDIA's GPU Operator: exit code %d, %s", code, stderr)
@@ -127,7 +127,7 @@ func TestMigrateChangesNothingWithoutYes(t *testing.T) {
 		"--only device-plugin":   "nodes   none",
 		"--undo --only toolkit":  "Hand-over of toolkit back to NVIDIA's GPU Operator",
 		"--only driver --evict":  "nodes   none",
-		"--registry r.example/a": "Taken over unchanged",
+		"--registry r.example/a": "driver.enabled: true → false",
 	} {
 		code, stdout, stderr := command(append([]string{"--kubeconfig", config, "migrate"}, strings.Fields(args)...)...)
 		if code != 0 || !strings.Contains(stdout, want) {

@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -50,6 +51,32 @@ func (p *Plan) fromDrivers(s Source) {
 		pools, _ := p.Values["pools"].([]any)
 		p.Values["pools"] = append(pools, map[string]any{"name": poolName(d.GetName()), "nodeSelector": spec["nodeSelector"], "values": map[string]any{"driver": values}})
 		p.Changed = append(p.Changed, Difference{Path: "NVIDIADriver " + d.GetName(), To: "pools." + poolName(d.GetName()), Why: "Outrigger has pools for nodes with other values"})
+	}
+}
+
+// preInstalled is the value of the driver's label on nodes with a driver of the host.
+const preInstalled = "pre-installed"
+
+// hostDrivers plans for nodes with a driver of the host. NVIDIA's operator starts no driver container on them, also if
+// its values enable the driver. Their driver has another root than the driver of a container.
+func (p *Plan) hostDrivers(o Options) {
+	if o.HostDrivers == 0 || !enabled(p.Values, Driver) {
+		return
+	}
+	if o.OtherDrivers > 0 {
+		p.Refused = append(p.Refused, Difference{
+			Path: "driver.enabled", From: "true",
+			Why: fmt.Sprintf("%d of %d GPU nodes have a driver of the host (%s%s=%s), and during the migration all agents look for the driver in one folder", o.HostDrivers, o.HostDrivers+o.OtherDrivers, deploy, Driver, preInstalled),
+			Fix: fmt.Sprintf("hand over only the other nodes, with --nodes %s%s!=%s; the final values start Outrigger on these nodes", deploy, Driver, preInstalled),
+		})
+		return
+	}
+	p.change("driver.enabled", false, "all GPU nodes have a driver of the host", "")
+	pools, _ := p.Values["pools"].([]any)
+	for i := range pools {
+		if driver, is := lookup(p.Values, fmt.Sprintf("pools[%d].values.driver", i)).(map[string]any); is {
+			driver["enabled"] = false
+		}
 	}
 }
 

@@ -53,6 +53,8 @@ type Options struct {
 	Kubernetes string
 	// Nodes are the kinds of GPU nodes.
 	Nodes []charts.Node
+	// HostDrivers is the number of GPU nodes that have a driver of the host, and OtherDrivers the number of the others.
+	HostDrivers, OtherDrivers int
 	// NoServiceMonitors says that the cluster does not have the kind ServiceMonitor.
 	NoServiceMonitors bool
 	// NamespaceExists says that the namespace of Outrigger's agents exists.
@@ -71,6 +73,7 @@ func New(s Source, o Options) *Plan {
 	p := &Plan{From: s.From, Unread: s.Unread, Values: clone(s.Values)}
 	before := flatten(s.Values)
 	p.fromDrivers(s)
+	p.hostDrivers(o)
 	p.applyRules(o)
 	p.applyCharts(o)
 	prune(p.Values)

@@ -89,6 +89,31 @@ func TestEveryVersion(t *testing.T) {
 	}
 }
 
+// TestHostDrivers plans for nodes with a driver of the host, although the values enable NVIDIA's driver container.
+func TestHostDrivers(t *testing.T) {
+	const root = "/run/nvidia/driver"
+	for name, c := range map[string]struct {
+		host, other int
+		root        any
+		refused     bool
+	}{
+		"no node":   {0, 2, root, false},
+		"all nodes": {2, 0, nil, false},
+		"one node":  {1, 1, root, true},
+	} {
+		for _, version := range []string{"22.9", "26.7"} {
+			p := plan(source(t, "testdata/clusterpolicy-"+version+".yaml"), migrate.Options{HostDrivers: c.host, OtherDrivers: c.other})
+			renders(t, name, p.Start)
+			global, _ := p.Start["global"].(map[string]any)
+			refused := slices.ContainsFunc(p.Refused, func(d migrate.Difference) bool { return d.Path == "driver.enabled" })
+			driver := slices.ContainsFunc(p.Steps, func(c migrate.Component) bool { return c.Name == migrate.Driver })
+			if global["nvidiaDriverRoot"] != c.root || refused != c.refused || driver != (c.other > 0) {
+				t.Errorf("%s, %s: root %v, a step for the driver: %v, refused: %v", name, version, global["nvidiaDriverRoot"], driver, p.Refused)
+			}
+		}
+	}
+}
+
 func TestText(t *testing.T) {
 	for name, file := range map[string]string{
 		"values-22.9": "../../../charts/testdata/nvidia/v22.9.yaml", "clusterpolicy-26.7": "testdata/clusterpolicy-26.7.yaml",

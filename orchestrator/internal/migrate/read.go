@@ -46,6 +46,14 @@ func ReadCluster(ctx context.Context, client dynamic.Interface, o *Options) (s S
 		return s, found, err
 	}
 	o.Nodes = kinds(nodes)
+	for _, n := range nodes {
+		switch n.Labels[deploy+Driver] {
+		case preInstalled:
+			o.HostDrivers++
+		case Theirs, Ours, Between:
+			o.OtherDrivers++
+		}
+	}
 	monitors := schema.GroupVersionResource{Group: "monitoring.coreos.com", Version: "v1", Resource: "servicemonitors"}
 	if _, err := client.Resource(monitors).List(ctx, metav1.ListOptions{Limit: 1}); apierrors.IsNotFound(err) {
 		o.NoServiceMonitors = true
