@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/yaml"
 
 	"outrigger.dev/orchestrator/internal/cluster"
@@ -150,13 +151,15 @@ func (m *migration) source(ctx context.Context) (s migrate.Source, o migrate.Opt
 	}
 	s, found, err := migrate.ReadCluster(ctx, client.Dynamic, &o)
 	if err != nil {
-		return s, o, nil, cluster.Explain(client.REST, err)
+		return s, o, nil, explainTo(client)(err)
 	}
 	if !found {
 		return s, o, nil, errors.New("the cluster has no ClusterPolicy, NVIDIADriver or GPUCluster of nvidia.com; plan from a values file with --from-file")
 	}
-	counts, err = migrate.Counts(ctx, client.Dynamic, m.nodes)
-	return s, o, counts, err
+	if counts, err = migrate.Counts(ctx, client.Dynamic, m.nodes); err != nil {
+		return s, o, nil, explainTo(client)(err)
+	}
+	return s, o, counts, nil
 }
 
 // writeValues writes the values of a plan to the file.
@@ -214,27 +217,36 @@ func (m *migration) handOver(ctx context.Context, w, log io.Writer) error {
 		return err
 	}
 	began := time.Now()
-	r := &migrate.Runner{Client: client.Dynamic, Nodes: m.nodes, Timeout: m.timeout, Poll: migratePoll, Settle: migrateSettle, Evict: m.evict, Progress: func(format string, args ...any) {
+	r := &migrate.Runner{Client: client.Dynamic, Nodes: m.nodes, Timeout: m.timeout, Poll: migratePoll, Settle: migrateSettle, Evict: m.evict, Explain: explainTo(client), Progress: func(format string, args ...any) {
 		fmt.Fprintf(log, "%7s  %s\n", time.Since(began).Round(time.Second), fmt.Sprintf(format, args...))
 	}}
 	steps := []migrate.Step{}
 	for _, c := range components {
 		step, err := r.Step(ctx, c, m.undo)
 		if err != nil {
-			return cluster.Explain(client.REST, err)
+			return err
 		}
-		if len(step.Nodes) == 0 && m.only == "" {
-			continue
+		if len(step.Nodes) > 0 || m.only != "" {
+			steps = append(steps, step)
 		}
-		steps = append(steps, step)
 		if !m.yes {
 			continue
 		}
 		if err := r.Run(ctx, step); err != nil {
-			return cluster.Explain(client.REST, err)
+			return err
 		}
 	}
 	return table.Print(table.For(w), m.output, steps, func(o table.Out) error { return m.printSteps(o, steps) })
+}
+
+// explainTo returns a function that adds the fix to the error of a request. A migration uses the rights of its caller.
+func explainTo(client *cluster.Client) func(error) error {
+	return func(err error) error {
+		if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+			return fmt.Errorf("API server %s: %w; use an account with the rights that docs/kubectl-outrigger.md lists for migrate", client.REST.Host, err)
+		}
+		return cluster.Explain(client.REST, err)
+	}
 }
 
 func (m *migration) printSteps(o table.Out, steps []migrate.Step) error {

@@ -26,7 +26,7 @@ func (r *Runner) prepareDriver(ctx context.Context, step Step, nodes []string) e
 	for _, name := range nodes {
 		o, err := r.Client.Resource(nodesResource).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
-			return fmt.Errorf("read node %s: %w", name, err)
+			return fmt.Errorf("read node %s: %w", name, r.explain(err))
 		}
 		n, err := typed[corev1.Node](o)
 		if err != nil {
@@ -98,7 +98,7 @@ func (r *Runner) refuse(node string, pods []*corev1.Pod) error {
 func (r *Runner) gpuPods(ctx context.Context, node string) ([]*corev1.Pod, error) {
 	found, err := r.Client.Resource(podsResource).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
 	if err != nil {
-		return nil, fmt.Errorf("list the pods of node %s: %w", node, err)
+		return nil, fmt.Errorf("list the pods of node %s: %w", node, r.explain(err))
 	}
 	var pods []*corev1.Pod
 	for i := range found.Items {
@@ -153,7 +153,7 @@ func (r *Runner) uncordon(ctx context.Context, c Component, nodes []string) erro
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("read node %s: %w", name, err)
+			return fmt.Errorf("read node %s: %w", name, r.explain(err))
 		}
 		if o.GetAnnotations()[cordoned] == "" {
 			continue
@@ -185,7 +185,11 @@ func (r *Runner) evictAll(ctx context.Context, node string) error {
 			if p.DeletionTimestamp != nil {
 				continue
 			}
-			if err := r.evict(ctx, p); err != nil {
+			err := r.evict(ctx, p)
+			if denied(err) {
+				return err
+			}
+			if err != nil {
 				refused = append(refused, err.Error())
 			}
 		}
@@ -212,7 +216,7 @@ func (r *Runner) evict(ctx context.Context, p *corev1.Pod) error {
 	r.Progress("%s: evicts %s/%s", Driver, p.Namespace, p.Name)
 	_, err = r.Client.Resource(podsResource).Namespace(p.Namespace).Create(ctx, &unstructured.Unstructured{Object: object}, metav1.CreateOptions{}, "eviction")
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("evict pod %s/%s: %w", p.Namespace, p.Name, err)
+		return fmt.Errorf("evict pod %s/%s: %w", p.Namespace, p.Name, r.explain(err))
 	}
 	return nil
 }

@@ -36,6 +36,8 @@ type Runner struct {
 	Settle time.Duration
 	// Evict permits to evict GPU pods from a node whose driver is handed over.
 	Evict bool
+	// Explain adds the fix to the error of a request. It must keep the error in its chain. Nil adds nothing.
+	Explain func(error) error
 	// Progress reports what happens. It must not be nil.
 	Progress func(format string, args ...any)
 }
@@ -44,7 +46,7 @@ type Runner struct {
 func (r *Runner) Step(ctx context.Context, c Component, undo bool) (Step, error) {
 	s, err := Observe(ctx, r.Client, c, r.Nodes)
 	if err != nil {
-		return Step{}, err
+		return Step{}, r.explain(err)
 	}
 	return Next(s, c, undo), nil
 }
@@ -172,13 +174,14 @@ func side(value string) string {
 
 // observe reads the cluster. It repeats this after an error, up to the time limit.
 func (r *Runner) observe(ctx context.Context, c Component) (*State, error) {
-	deadline := time.Now().Add(r.Timeout)
+	began := time.Now()
 	for {
 		s, err := Observe(ctx, r.Client, c, r.Nodes)
 		if err == nil {
 			return s, nil
 		}
-		if denied(err) || time.Now().After(deadline) {
+		err = r.explain(err)
+		if denied(err) || time.Since(began) > r.Timeout {
 			return nil, err
 		}
 		if ctx.Err() == nil {
@@ -188,6 +191,14 @@ func (r *Runner) observe(ctx context.Context, c Component) (*State, error) {
 			return nil, context.Cause(ctx)
 		}
 	}
+}
+
+// explain explains the error of a request.
+func (r *Runner) explain(err error) error {
+	if r.Explain == nil {
+		return err
+	}
+	return r.Explain(err)
 }
 
 // denied reports whether a repetition of a request cannot succeed.
@@ -217,7 +228,7 @@ func (r *Runner) patch(ctx context.Context, node string, ops []map[string]any) e
 		return err
 	}
 	if _, err := r.Client.Resource(nodesResource).Patch(ctx, node, types.JSONPatchType, body, metav1.PatchOptions{FieldManager: Manager}); err != nil {
-		return fmt.Errorf("change node %s: %w", node, err)
+		return fmt.Errorf("change node %s: %w", node, r.explain(err))
 	}
 	return nil
 }
