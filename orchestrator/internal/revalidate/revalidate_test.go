@@ -51,8 +51,15 @@ func TestARequest(t *testing.T) {
 		t.Errorf("without validations: %v", err)
 	}
 	passed := map[string]any{"name": "nvidia-driver-validation", "state": "Passed", "passed": int64(1), "failed": int64(0), "skipped": int64(0), "of": "rev1"}
+	inventory := []any{map[string]any{"apiVersion": "apps/v1", "kind": "DaemonSet", "namespace": "gpu", "name": "device-plugin"}}
+	c.Create(&unstructured.Unstructured{Object: map[string]any{ // of a tenant
+		"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "a", "namespace": "default", "labels": map[string]any{
+			"outrigger.dev/validation": "nvidia-driver-validation", "outrigger.dev/of": "rev2",
+		}},
+		"spec": map[string]any{"nodeName": "n1", "containers": []any{map[string]any{"name": "a", "image": "example.com/a:1"}}},
+	}})
 	set := func() {
-		c.Patch(ref, "status", map[string]any{"status": map[string]any{"gpuNodes": int64(1), "readyNodes": int64(1), "stages": []any{map[string]any{
+		c.Patch(ref, "status", map[string]any{"status": map[string]any{"gpuNodes": int64(1), "readyNodes": int64(1), "inventory": inventory, "stages": []any{map[string]any{
 			"name": "container-toolkit", "state": "Ready", "desired": int64(1), "ready": int64(1), "failed": int64(0), "waiting": int64(0), "validations": []any{passed},
 		}}}})
 	}
@@ -71,7 +78,7 @@ func TestARequest(t *testing.T) {
 	passed["of"] = "rev2"
 	set()
 	result, ended, err := run.Look(t.Context())
-	if !ended || err != nil || result.Failed() != 0 || result.Validations[0].Stage != "container-toolkit" {
+	if !ended || err != nil || result.Failed() != 0 || len(result.Validations[0].Pods) > 0 || result.Validations[0].Stage != "container-toolkit" {
 		t.Errorf("ended %t, %+v, %v", ended, result, err)
 	}
 	if err := run.End(t.Context()); err != nil {
