@@ -46,15 +46,15 @@ func faultPairs() []struct {
 		"a cordoned node", func(t *testing.T) { kubectl(t, "cordon", gpuNode()) }, func(t *testing.T) { kubectl(t, "uncordon", gpuNode()) },
 		"NodeCordoned", gpuNode(),
 	}
-	toolkit, plugin, exporter, mig := wrongImage("toolkit", "container-toolkit"), wrongImage("devicePlugin", "device-plugin"),
-		wrongImage("dcgmExporter", "dcgm-exporter"), wrongImage("migManager", "mig-manager")
+	// The stage of the device plugin waits for the toolkit, so a wrong image of the plugin would not be applied.
+	toolkit, exporter, mig := wrongImage("toolkit", "container-toolkit"), wrongImage("dcgmExporter", "dcgm-exporter"), wrongImage("migManager", "mig-manager")
 	return []struct {
 		first flaw
 		later []flaw
 	}{
-		{flaw{"no driver", func(t *testing.T) { simulate(t, "set", "driver=off") }, func(t *testing.T) { simulate(t, "set", "driver=on") }, "DriverNotFound", gpuNode()}, []flaw{toolkit, plugin, exporter, cordon}},
-		{toolkit, []flaw{plugin, exporter, cordon}},
-		{flaw{"all GPUs lost", each("lose"), each("heal"), "AllGPUsFaulty", gpuNode()}, []flaw{mig, plugin, cordon}},
+		{flaw{"no driver", func(t *testing.T) { simulate(t, "set", "driver=off") }, func(t *testing.T) { simulate(t, "set", "driver=on") }, "DriverNotFound", gpuNode()}, []flaw{toolkit, exporter, mig, cordon}},
+		{toolkit, []flaw{exporter, mig, cordon}},
+		{flaw{"all GPUs lost", each("lose"), each("heal"), "AllGPUsFaulty", gpuNode()}, []flaw{exporter, mig, cordon}},
 	}
 }
 
