@@ -43,14 +43,35 @@ func (p *Plan) fromDrivers(s Source) {
 			p.Refused = append(p.Refused, Difference{Path: "NVIDIADriver " + d.GetName() + " nodeAffinity", From: short(spec["nodeAffinity"]), Why: "pools select nodes by labels", Fix: "give its nodes a label, and set it in nodeSelector of the pool"})
 		}
 		values := driverValues(spec)
+		p.inherited(d.GetName(), values)
 		if selector(d) == "" && i == 0 {
 			maps.Copy(child(p.Values, "driver"), values)
 			p.Changed = append(p.Changed, Difference{Path: "NVIDIADriver " + d.GetName(), To: "driver", Why: "Outrigger has these settings in its values"})
 			continue
 		}
 		pools, _ := p.Values["pools"].([]any)
-		p.Values["pools"] = append(pools, map[string]any{"name": poolName(d.GetName()), "nodeSelector": spec["nodeSelector"], "values": map[string]any{"driver": values}})
-		p.Changed = append(p.Changed, Difference{Path: "NVIDIADriver " + d.GetName(), To: "pools." + poolName(d.GetName()), Why: "Outrigger has pools for nodes with other values"})
+		name := poolName(d.GetName(), pools)
+		p.Values["pools"] = append(pools, map[string]any{"name": name, "nodeSelector": spec["nodeSelector"], "values": map[string]any{"driver": values}})
+		p.Changed = append(p.Changed, Difference{Path: "NVIDIADriver " + d.GetName(), To: "pools." + name, Why: "Outrigger has pools for nodes with other values"})
+	}
+}
+
+// inherited reports the fields that an NVIDIADriver lacks and the ClusterPolicy has. A pool inherits them, and an
+// NVIDIADriver does not.
+func (p *Plan) inherited(name string, values map[string]any) {
+	base, _ := p.Values["driver"].(map[string]any)
+	var keys []string
+	for key, value := range base {
+		if key != "enabled" && key != "nvidiaDriverCRD" && !empty(value) && empty(values[key]) {
+			keys = append(keys, key)
+		}
+	}
+	if len(keys) > 0 {
+		slices.Sort(keys)
+		p.Changed = append(p.Changed, Difference{
+			Path: "NVIDIADriver " + name + " " + strings.Join(keys, ", "), To: "the values of driver",
+			Why: "the NVIDIADriver does not have these fields, and Outrigger then takes the values that are for all nodes", Fix: "check them",
+		})
 	}
 }
 
@@ -134,8 +155,17 @@ var notInName = regexp.MustCompile(`[^a-z0-9-]+`)
 // poolNameMax is the largest length of the name of a pool.
 const poolNameMax = 20
 
-// poolName returns a valid name of a pool.
-func poolName(name string) string {
+// poolName returns a valid name of a pool, which no other pool has.
+func poolName(name string, pools []any) string {
 	name = notInName.ReplaceAllString(name, "-")
-	return strings.Trim(name[:min(len(name), poolNameMax)], "-")
+	for i := 1; ; i++ {
+		suffix := ""
+		if i > 1 {
+			suffix = fmt.Sprintf("-%d", i)
+		}
+		found := strings.Trim(name[:min(len(name), poolNameMax-len(suffix))], "-") + suffix
+		if !slices.ContainsFunc(pools, func(p any) bool { return lookup(p.(map[string]any), "name") == found }) {
+			return found
+		}
+	}
 }

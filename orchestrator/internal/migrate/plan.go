@@ -77,6 +77,7 @@ func New(s Source, o Options) *Plan {
 	p.applyRules(o)
 	p.applyCharts(o)
 	prune(p.Values)
+	p.checkPools()
 	p.finish(before)
 	return p
 }

@@ -13,6 +13,7 @@ import (
 
 	"outrigger.dev/charts"
 	"outrigger.dev/orchestrator/internal/migrate"
+	"outrigger.dev/orchestrator/internal/pools"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -247,6 +248,31 @@ pools:
 `
 	if d := cmp.Diff(want, string(values)); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// TestPoolsOfSimilarDrivers plans NVIDIADriver objects whose names have a long common part, that lack a field, and whose
+// selectors overlap.
+func TestPoolsOfSimilarDrivers(t *testing.T) {
+	const driver = "- {apiVersion: nvidia.com/v1alpha1, kind: NVIDIADriver, metadata: {name: driver-of-the-data-centre-NAME}, spec: {driverType: gpu, repository: nvcr.io/nvidia, image: driver, VERSION nodeSelector: {SELECTOR}}}\n"
+	list := func(first, second string) *migrate.Plan {
+		text := "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: nvidia.com/v1, kind: ClusterPolicy, spec: {driver: {useNvidiaDriverCRD: true, version: 550.90.07, repository: nvcr.io/nvidia}}}\n"
+		text += strings.NewReplacer("NAME", "one", "SELECTOR", first, "VERSION", "version: 580.95.05,").Replace(driver)
+		text += strings.NewReplacer("NAME", "two", "SELECTOR", second, "VERSION", "").Replace(driver)
+		return plan(decode(t, text), migrate.Options{})
+	}
+	p := list("pool: a", "pool: b")
+	all, err := pools.Parse(p.Values)
+	if err != nil || len(all) != 2 || all[0].Name != "driver-of-the-data-c" || all[1].Name != "driver-of-the-data-2" {
+		t.Errorf("pools are %v, %v", all, err)
+	}
+	if !slices.ContainsFunc(p.Changed, func(d migrate.Difference) bool {
+		return d.Path == "NVIDIADriver driver-of-the-data-centre-two version" && d.To == "the values of driver"
+	}) {
+		t.Errorf("changed are %v", p.Changed)
+	}
+	if p = list("pool: a", "pool: a, disk: ssd"); !slices.ContainsFunc(p.Refused, func(d migrate.Difference) bool { return d.Path == "pools" && strings.Contains(d.Why, "overlap") }) {
+		t.Errorf("refused are %v", p.Refused)
 	}
 }
 

@@ -1,9 +1,11 @@
 package migrate
 
 import (
+	"errors"
 	"strings"
 
 	"outrigger.dev/charts"
+	"outrigger.dev/orchestrator/internal/pools"
 )
 
 // release is the name of the release in the plan. The names of objects do not matter for it.
@@ -49,7 +51,11 @@ func (p *Plan) correct(problem charts.Problem) bool {
 	before := text(p.Values)
 	p.Values = charts.Problems{problem}.Apply(p.Values)
 	for at := problem.Path; text(p.Values) == before; {
-		if remove(p.Values, at); text(p.Values) != before {
+		removed, value := remove(p.Values, at)
+		if removed != "" && removed != problem.Path {
+			d.Path, d.From, d.Why = removed, short(value), problem.Path+": "+problem.Reason
+		}
+		if text(p.Values) != before {
 			break
 		}
 		// The value is missing: remove the part that needs it.
@@ -70,6 +76,14 @@ func (p *Plan) correct(problem charts.Problem) bool {
 		p.Changed = append(p.Changed, d)
 	}
 	return true
+}
+
+// checkPools refuses pools that the orchestrator does not accept. The chart does not compare pools.
+func (p *Plan) checkPools() {
+	all, err := pools.Parse(p.Values)
+	if err := errors.Join(err, pools.Refuse(all)); err != nil {
+		p.Refused = append(p.Refused, Difference{Path: pools.Key, Why: err.Error(), Fix: "change the nodeSelectors of the NVIDIADriver objects, or the pools in the values"})
+	}
 }
 
 // ignore removes a value that has no effect.
