@@ -23,6 +23,8 @@ import (
 const (
 	// migrateTimeout is the default time limit of each wait.
 	migrateTimeout = 10 * time.Minute
+	// driverTimeout is the default time limit for the driver, whose build can take 15 minutes.
+	driverTimeout = 30 * time.Minute
 	// migratePoll is the delay between two reads of the cluster.
 	migratePoll = time.Second
 	// migrateSettle is longer than the 10 s between two reports of a kubelet.
@@ -38,6 +40,8 @@ type migration struct {
 	final, undo     bool
 	yes, evict      bool
 	timeout         time.Duration
+	// slow gives the driver more time, because the user has not set a time limit.
+	slow bool
 }
 
 func (s *settings) migrateCommand() *cli.Command {
@@ -71,7 +75,7 @@ func (m *migration) flags() []cli.Flag {
 		&cli.BoolFlag{Name: "undo", Destination: &m.undo, Usage: "give components back to NVIDIA's GPU Operator"},
 		&cli.BoolFlag{Name: "yes", Destination: &m.yes, Usage: "do it; without this flag, nothing is changed"},
 		&cli.BoolFlag{Name: "evict", Destination: &m.evict, Usage: "cordon a node and evict its GPU pods before its driver is handed over"},
-		cmdline.Positive(&cli.DurationFlag{Name: "timeout", EnvVars: []string{"OUTRIGGER_TIMEOUT"}, Value: migrateTimeout, Destination: &m.timeout, Usage: "`TIME` after which a hand-over has failed and is undone"}),
+		cmdline.Positive(&cli.DurationFlag{Name: "timeout", EnvVars: []string{"OUTRIGGER_TIMEOUT"}, Value: migrateTimeout, Destination: &m.timeout, Usage: "`TIME` after which a hand-over has failed and is undone; by default 30m for the driver"}),
 	}
 }
 
@@ -84,6 +88,7 @@ func (m *migration) run(c *cli.Context) error {
 		return errors.New("--write writes the values of a plan: remove it, or remove --only, --undo and --yes")
 	}
 	if handOver {
+		m.slow = !c.IsSet("timeout")
 		return m.handOver(c.Context, c.App.Writer, c.App.ErrWriter)
 	}
 	return m.plan(c.Context, c.App.Writer, c.App.ErrWriter)
@@ -222,6 +227,9 @@ func (m *migration) handOver(ctx context.Context, w, log io.Writer) error {
 	}}
 	steps := []migrate.Step{}
 	for _, c := range components {
+		if r.Timeout = m.timeout; m.slow && c.Name == migrate.Driver {
+			r.Timeout = driverTimeout
+		}
 		step, err := r.Step(ctx, c, m.undo)
 		if err != nil {
 			return err
