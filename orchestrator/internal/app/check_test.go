@@ -19,21 +19,24 @@ func TestCheck(t *testing.T) {
 	}{
 		"values that the chart accepts": {[]string{"global: {registry: r.example.org}"}, 0, "The chart accepts the values.\n"},
 		"values without effect": {
-			[]string{"global: {registry: r.example.org}\ndriver: {enabled: true, repository: nvcr.io/nvidia, version: 580.95.05}\npsp: {enabled: true}"}, 0,
+			[]string{"global: {registry: r.example.org}\ndriver: {enabled: true, repository: nvcr.io/nvidia, version: 580.95.05}\npsp: {enabled: true}"},
+			0,
 			"The chart accepts the values.\n" + noEffect + "  psp: Kubernetes has no PodSecurityPolicies any more; remove it\n",
 		},
 		"errors of all places in two files": {
 			[]string{
 				"global: {registry: 'https://r.example.org'}\ntypo: 1\nmigManager: {config: {default: half}}",
 				"dcgm: {enabled: true}\nmigManager: {config: {default: all-disabled}}\npools: [{name: a, nodeSelector: {a: b}, values: {gfd: {typo: 1}}}]",
-			}, 1,
+			},
+			1,
 			"dcgm.enabled: this release has no DCGM, and dcgmExporter needs none; set it to false\n" +
 				"global.registry: \"https://r.example.org\" has a scheme, and names of images have none; set global.registry to r.example.org\n" +
 				"pools[0].values.gfd.typo: unknown key; remove it\ntypo: unknown key; remove it\n" +
 				noEffect + "  dcgm: dcgmExporter needs no DCGM; remove it\n",
 		},
 		"pools that overlap": {
-			[]string{"global: {registry: r.example.org}\npools: [{name: a, nodeSelector: {x: z}}, {name: b, nodeSelector: {x: z}}]"}, 1,
+			[]string{"global: {registry: r.example.org}\npools: [{name: a, nodeSelector: {x: z}}, {name: b, nodeSelector: {x: z}}]"},
+			1,
 			"pools a and b overlap: each node with the labels of one has the labels of the other: give both nodeSelectors the same label with different values\n",
 		},
 	} {

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -120,7 +121,7 @@ func contents(t *testing.T, name string) map[string]string {
 	assert.NilError(t, err)
 	for in := tar.NewReader(unpacked); ; {
 		head, err := in.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return files
 		}
 		assert.NilError(t, err)

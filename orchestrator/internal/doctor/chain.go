@@ -44,7 +44,7 @@ func rank(link string) int {
 
 // linkOf returns the link that a code is about.
 func linkOf(code cause.Code) string {
-	switch code {
+	switch code { //nolint:exhaustive // the sections below have the others
 	case cause.NodeNotReady, cause.NodeOptedOut, cause.NodePaused, cause.PoolsOverlap:
 		return linkNode
 	case cause.NoGPU, cause.OtherDriverBound:
@@ -110,7 +110,7 @@ func linkOfAgent(agent string) string {
 
 // harmless reports whether GPUs of a node work although it has a cause: GPUs are reduced, or a change waits.
 func harmless(code cause.Code) bool {
-	switch code {
+	switch code { //nolint:exhaustive // all others are harmful
 	case cause.WaitingForUpgradeSlot, cause.UpgradeHalted, cause.RDMAUnavailable, cause.GDSUnavailable, cause.GDRCopyUnavailable,
 		cause.VGPULicenseLost, cause.VGPULicenseMissing, cause.GPUIndexShifted, cause.NodeCordoned, cause.GPUsFaulty, cause.ConfigRefused,
 		cause.DeviceNotOffered, cause.DeviceExcluded, cause.LeftBehind:

@@ -91,7 +91,7 @@ func places(code cause.Code) []place {
 }
 
 func placesOfDriver(code cause.Code) []place {
-	switch code {
+	switch code { //nolint:exhaustive // the others are in other places
 	case cause.NoGPU:
 		return []place{{"condition", func(_ *testing.T, c *cluster, code cause.Code) facts.Target {
 			c.unready(node, code)
@@ -136,7 +136,7 @@ func placesOfDriver(code cause.Code) []place {
 }
 
 func placesOfPods(code cause.Code) []place {
-	switch code {
+	switch code { //nolint:exhaustive // the others are in other places
 	case cause.NodeNotReady:
 		return []place{{"condition", func(_ *testing.T, c *cluster, _ cause.Code) facts.Target {
 			c.node(node).Status.Conditions[0].Status = corev1.ConditionUnknown
@@ -171,7 +171,7 @@ func placesOfDevices(code cause.Code) []place {
 			return onNode()
 		}}
 	}
-	switch code {
+	switch code { //nolint:exhaustive // the others are in other places
 	case cause.DeviceUnhealthy, cause.DeviceNotOffered, cause.GPUsNotOffered, cause.ConfigRefused, cause.GPUIndexShifted:
 		return []place{event(code, "nvidia.com/gpu 0 GPU-0: it is so")}
 	case cause.DeviceExcluded: // a config excludes it on purpose, so only the log and "explain" have it

@@ -104,7 +104,7 @@ const tooManyShared = "maximum request size for shared resources is 1"
 // fixOfUser returns the fix for a pod of a user, or "" if the fix in the table of causes holds for it. The table has the
 // fixes for pods of agents.
 func fixOfUser(code cause.Code, namespace, message string) string {
-	switch code {
+	switch code { //nolint:exhaustive // the table has the others
 	case cause.ImagePullBackOff, cause.InvalidImageName, cause.ErrImageNeverPull:
 		return "correct image, imagePullPolicy or imagePullSecrets of the pod, or let the node reach the registry"
 	case cause.OOMKilled:

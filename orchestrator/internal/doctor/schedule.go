@@ -139,7 +139,7 @@ func (s *search) nodes(requests map[string]int64) (found []Finding, suits bool) 
 }
 
 // findings returns a finding for each reason: the nodes that come closest to run the pod are first.
-func (s *search) findings(reasons map[cause.Code][]string, details map[cause.Code][]string) (all []Finding) {
+func (s *search) findings(reasons, details map[cause.Code][]string) (all []Finding) {
 	for _, code := range []cause.Code{
 		cause.GPUsExhausted, cause.NodesNotUsable, cause.NodeCordoned, cause.TaintNotTolerated, cause.NodesNotSelected,
 	} {

@@ -35,7 +35,8 @@ func TestTheReasonOfTheScheduler(t *testing.T) {
 			[]cause.Code{cause.Unschedulable, cause.TaintNotTolerated},
 		},
 		"the same in the cluster": {
-			"0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s).", 1, tainted, facts.Target{},
+			"0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s).", 1, tainted,
+			facts.Target{},
 			[]cause.Code{cause.Unschedulable},
 		},
 		"the same in a cluster with nodes without GPUs": {
@@ -46,19 +47,24 @@ func TestTheReasonOfTheScheduler(t *testing.T) {
 		},
 		"pods hold the GPUs in a cluster with nodes without GPUs": {
 			"0/3 nodes are available: 3 Insufficient nvidia.com/gpu. preemption: 0/3 nodes are available: 3 No preemption victims found for incoming pod.", 1,
-			func(c *cluster) { c.plain("plain") }, facts.Target{}, []cause.Code{cause.GPUsExhausted},
+			func(c *cluster) { c.plain("plain") },
+			facts.Target{},
+			[]cause.Code{cause.GPUsExhausted},
 		},
 		"a volume is in another zone": {
 			"0/2 nodes are available: 1 node(s) had volume node affinity conflict, 1 node(s) were unschedulable.", 1,
-			func(c *cluster) { c.node("b").Spec.Unschedulable = true }, ofTrain(), []cause.Code{cause.Unschedulable, cause.NodeCordoned},
+			func(c *cluster) { c.node("b").Spec.Unschedulable = true }, ofTrain(),
+			[]cause.Code{cause.Unschedulable, cause.NodeCordoned},
 		},
 		"a host port is taken, and other pods hold the GPUs of the other node": {
 			"0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) didn't have free ports.", 1,
-			func(c *cluster) { c.user("job", "b", map[string]int64{gpu: 8}) }, ofTrain(), []cause.Code{cause.Unschedulable, cause.GPUsExhausted},
+			func(c *cluster) { c.user("job", "b", map[string]int64{gpu: 8}) }, ofTrain(),
+			[]cause.Code{cause.Unschedulable, cause.GPUsExhausted},
 		},
 		"pods exclude each other": {
 			"0/2 nodes are available: 1 node(s) didn't match pod anti-affinity rules.", 1,
-			func(c *cluster) { c.unready("b", cause.DriverHangs) }, ofTrain(), []cause.Code{cause.Unschedulable, cause.NodesNotUsable},
+			func(c *cluster) { c.unready("b", cause.DriverHangs) }, ofTrain(),
+			[]cause.Code{cause.Unschedulable, cause.NodesNotUsable},
 		},
 		"a claim cannot be allocated, and the control plane has a taint": {
 			"0/2 nodes are available: 1 cannot allocate all claims, 1 node(s) had untolerated taint(s).", 0, tainted, ofTrain(), []cause.Code{cause.Unschedulable},

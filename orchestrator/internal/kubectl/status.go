@@ -145,7 +145,7 @@ func readStatus(ctx context.Context, store once.Store, progress func(string)) (v
 		return view.NewStatus(f, "", "No orchestrator has installed the agents: there is no ClusterPolicy, and no record of \"orchestrator apply\" in the namespace "+store.Namespace+".", nil), nil
 	case err != nil:
 		f.Unseen = append(f.Unseen, facts.Unseen{What: "status of the orchestrator", Why: err.Error()})
-		return view.NewStatus(f, now.Policy, "", nil), nil
+		return view.NewStatus(f, now.Policy, "", nil), nil //nolint:nilerr // it is in the status as not seen
 	}
 	return view.NewStatus(f, now.Policy, now.Warning, &now.Status), nil
 }

@@ -19,7 +19,9 @@ import (
 // common returns the steps of each target.
 func (r *reader) common() []step {
 	return []step{
-		{"ClusterPolicies", r.policies}, {"objects of NVIDIA's GPU Operator", r.others}, {"RuntimeClasses", r.runtimeClasses},
+		{"ClusterPolicies", r.policies},
+		{"objects of NVIDIA's GPU Operator", r.others},
+		{"RuntimeClasses", r.runtimeClasses},
 		{"Events of ClusterPolicies", func(ctx context.Context) error {
 			return r.events(ctx, metav1.NamespaceDefault, "involvedObject.kind=ClusterPolicy")
 		}},

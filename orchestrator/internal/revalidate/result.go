@@ -66,7 +66,7 @@ func derive(policy model.Policy, pods []corev1.Pod, before map[string]string) (r
 
 func podOf(in *corev1.Pod) Pod {
 	p := Pod{Node: in.Spec.NodeName, Namespace: in.Namespace, Name: in.Name, State: validation.Running}
-	switch in.Status.Phase {
+	switch in.Status.Phase { //nolint:exhaustive // the pod runs in all other phases
 	case corev1.PodSucceeded:
 		p.State = validation.Passed
 		return p

@@ -128,8 +128,16 @@ func (t Top) Write(o table.Out) error {
 		return err
 	}
 	rows := &table.Table{Columns: []table.Column{
-		{Name: "NODE", Min: 16}, {Name: "MODEL", Min: 8, Drop: 2}, {Name: "GPUS", Drop: 4}, {Name: "MIG", Min: 8, Drop: 3}, {Name: "DEVICES"}, {Name: "STATE"},
-		{Name: "ALLOCATED"}, {Name: "PODS"}, {Name: "UTIL"}, {Name: "MEMORY", Drop: 1},
+		{Name: "NODE", Min: 16},
+		{Name: "MODEL", Min: 8, Drop: 2},
+		{Name: "GPUS", Drop: 4},
+		{Name: "MIG", Min: 8, Drop: 3},
+		{Name: "DEVICES"},
+		{Name: "STATE"},
+		{Name: "ALLOCATED"},
+		{Name: "PODS"},
+		{Name: "UTIL"},
+		{Name: "MEMORY", Drop: 1},
 	}}
 	for _, n := range t.Nodes {
 		state := table.Cell{Text: n.State, Tone: tone(n.State, n.Severity)}
@@ -203,8 +211,15 @@ func (t Top) WriteNode(o table.Out) error {
 		return err
 	}
 	devices := &table.Table{Columns: []table.Column{
-		{Name: "GPU"}, {Name: "MODEL", Min: 8, Drop: 1}, {Name: "MIG"}, {Name: "UTIL"}, {Name: "MEMORY"}, {Name: "TEMP", Drop: 2}, {Name: "POWER", Drop: 3},
-		{Name: "UUID", Min: 12, Drop: 4}, {Name: "PODS", Min: 16},
+		{Name: "GPU"},
+		{Name: "MODEL", Min: 8, Drop: 1},
+		{Name: "MIG"},
+		{Name: "UTIL"},
+		{Name: "MEMORY"},
+		{Name: "TEMP", Drop: 2},
+		{Name: "POWER", Drop: 3},
+		{Name: "UUID", Min: 12, Drop: 4},
+		{Name: "PODS", Min: 16},
 	}}
 	for _, d := range n.Devices {
 		memory := ""
