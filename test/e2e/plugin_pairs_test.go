@@ -53,8 +53,8 @@ func faultPairs() []struct {
 		later []flaw
 	}{
 		{flaw{"no driver", func(t *testing.T) { simulate(t, "set", "driver=off") }, func(t *testing.T) { simulate(t, "set", "driver=on") }, "DriverNotFound", gpuNode()}, []flaw{toolkit, exporter, mig, cordon}},
-		{toolkit, []flaw{exporter, mig, cordon}},
-		{flaw{"all GPUs lost", each("lose"), each("heal"), "AllGPUsFaulty", gpuNode()}, []flaw{exporter, mig, cordon}},
+		{toolkit, []flaw{exporter, cordon}},
+		{flaw{"all GPUs lost", each("lose"), each("heal"), "AllGPUsFaulty", gpuNode()}, []flaw{exporter, mig, toolkit, cordon}},
 	}
 }
 
