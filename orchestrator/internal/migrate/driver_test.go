@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"outrigger.dev/orchestrator/internal/migrate"
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/pkg/agent/agenttest"
@@ -73,6 +75,10 @@ func TestDriverWithoutToolkit(t *testing.T) {
 			w.Delete(model.Ref{APIVersion: "apps/v1", Kind: "DaemonSet", Namespace: theirNamespace, Name: name})
 		}
 	}
+	agenttest.Poll(t, "the node offers no GPU any more", func() bool {
+		capacity, _, _ := unstructured.NestedString(w.Get(model.Ref{APIVersion: "v1", Kind: "Node", Name: "a"}).Object, "status", "allocatable", gpuResource)
+		return capacity == "0"
+	})
 	if err := w.hand(w.runner(), migrate.Driver, false); err != nil {
 		t.Fatal(err)
 	}
