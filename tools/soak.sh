@@ -154,7 +154,7 @@ outages() {
 # stay with the devices.
 identity() {
   local log=$logs/identity.log test=TestNamesStayWithTheirDevices
-  if (cd agents/device-plugin && OUTRIGGER_SEQUENCES=10000 go test "$link" -count=1 -timeout 60m -v -run "^$test\$" ./internal/prepare) >"$log" 2>&1 &&
+  if (cd agents/device-plugin && OUTRIGGER_SEQUENCES=10000 OUTRIGGER_SEED=${OUTRIGGER_SEED:-$(date +%s)} go test "$link" -count=1 -timeout 60m -v -run "^$test\$" ./internal/prepare) >"$log" 2>&1 &&
     grep -q "^--- PASS: $test " "$log"; then
     row "names of devices" ok "10000 sequences, $(sed -n 's/.*go:[0-9]*: \(seed [0-9]*\)$/\1/p' "$log")"
     return

@@ -125,7 +125,8 @@ func jobComputes(t *testing.T, job string) {
 	}
 }
 
-// pluginOfExamples installs the device plugin with the values of the examples.
+// pluginOfExamples installs the device plugin with the values of the examples. In the chart of the agent, the values for all
+// agents are at the top.
 func pluginOfExamples(t *testing.T) {
 	t.Helper()
 	if err := shared.Uninstall(t.Context(), "device-plugin"); err != nil {
@@ -135,7 +136,21 @@ func pluginOfExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	release.File = exampleFile(t, "values.yaml")
+	text, err := os.ReadFile(exampleFile(t, "values.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values struct{ Global map[string]any }
+	if err := yaml.Unmarshal(text, &values); err != nil {
+		t.Fatal(err)
+	}
+	if text, err = yaml.Marshal(values.Global); err != nil {
+		t.Fatal(err)
+	}
+	release.File = filepath.Join(t.TempDir(), "values.yaml")
+	if err := os.WriteFile(release.File, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := shared.Install(t.Context(), release); err != nil {
 		t.Fatal(err)
 	}

@@ -111,6 +111,9 @@ func nvidiaStandIns(t *testing.T) *stack.Helm {
 		values[key] = map[string]any{"fullnameOverride": set.name, "nodeSelector": map[string]any{deployLabel + set.label: "true"}}
 	}
 	t.Cleanup(func() {
+		// "helm uninstall" deletes the rights of the agents before they have removed their labels.
+		kubectlCleanup(t, "-n", nvidiaNamespace, "delete", "daemonsets", "--all", "--wait")
+		kubectlCleanup(t, "-n", nvidiaNamespace, "wait", "pods", "--all", "--for=delete", "--timeout="+limit.String())
 		if err := theirs.Uninstall(stack.Umbrella); err != nil {
 			t.Error(err)
 		}

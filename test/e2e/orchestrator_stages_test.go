@@ -20,7 +20,10 @@ func helmUntilTheEnd(t *testing.T) *stack.Helm {
 		if err := helm.Uninstall(stack.Umbrella); err != nil {
 			t.Error(err)
 		}
-		kubectlCleanup(t, "-n", stack.OperatorNamespace, "wait", "pods", "--all", "--for=delete", "--timeout="+limit.String())
+		// The agents revert their changes of the node when they end. The next test needs the node as it was.
+		for _, namespace := range []string{stack.Namespace, stack.OperatorNamespace} {
+			kubectlCleanup(t, "-n", namespace, "wait", "pods", "--all", "--for=delete", "--timeout="+limit.String())
+		}
 	})
 	return helm
 }

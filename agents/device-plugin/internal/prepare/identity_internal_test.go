@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"testing"
-	"time"
 
 	"gotest.tools/v3/assert"
 
@@ -21,9 +20,10 @@ const steps = 25
 // nodes reboot, while containers get devices by any strategy. An allocated name never points to another
 // device, and a device that a container has does not change its resource.
 //
-// OUTRIGGER_SEQUENCES is the number of sequences, and OUTRIGGER_SEED the seed of the first one.
+// OUTRIGGER_SEQUENCES is the number of sequences, and OUTRIGGER_SEED the seed of the first one. Without OUTRIGGER_SEED, each
+// run plays the same sequences, so that a failure belongs to a change of the code. "make soak" plays others.
 func TestNamesStayWithTheirDevices(t *testing.T) {
-	count, seed := number("OUTRIGGER_SEQUENCES", 300), number("OUTRIGGER_SEED", uint64(time.Now().UnixNano()))
+	count, seed := number("OUTRIGGER_SEQUENCES", 300), number("OUTRIGGER_SEED", 1)
 	t.Logf("seed %d", seed)
 	root, err := os.MkdirTemp(memory(), "identity") //nolint:usetesting // t.TempDir is on a disk
 	assert.NilError(t, err)
