@@ -48,6 +48,8 @@ spec:
   - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
 `
 
+// TestMigrate is in the last file, because a toolkit that is handed over leaves its config of the container engine on the node.
+//
 // TestMigrate moves a node from DaemonSets with the names, the labels and the namespace of NVIDIA's GPU Operator to
 // Outrigger, one component at a time, with an undo in the middle. A GPU pod runs throughout. The DaemonSets are stand-ins:
 // they run the images of this project, which act like NVIDIA's.
