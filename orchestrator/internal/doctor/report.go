@@ -82,8 +82,10 @@ const (
 // The exit codes of a diagnosis.
 const (
 	exitBlind = 1
-	exitWaits = 3
-	exitFails = 4
+	// ExitWaits: something waits or starts.
+	ExitWaits = 3
+	// ExitFails: something has failed, and a person must act.
+	ExitFails = 4
 )
 
 // ExitCode returns 0 without findings, 1 if the target could not be read or does not exist, 3 if something waits or starts, and 4 if
@@ -96,9 +98,9 @@ func (r Report) ExitCode() int {
 		}
 		return 0
 	case cause.Fails:
-		return exitFails
+		return ExitFails
 	default:
-		return exitWaits
+		return ExitWaits
 	}
 }
 

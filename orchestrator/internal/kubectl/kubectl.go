@@ -20,14 +20,8 @@ import (
 // name is the name of the plugin in its messages. kubectl runs the program kubectl-outrigger for "kubectl outrigger".
 const name = "kubectl-outrigger"
 
-// Exit codes beside 0 and 1, an error.
-const (
-	exitUsage = 2
-	// exitWaits: something starts or waits.
-	exitWaits = 3
-	// exitFailed: something has failed, and a person must act.
-	exitFailed = 4
-)
+// exitUsage is the exit code for wrong usage. The exit codes for what a command has found are in package doctor.
+const exitUsage = 2
 
 // Main runs the plugin and returns its exit code.
 func Main(args []string, stdout, stderr io.Writer) int {

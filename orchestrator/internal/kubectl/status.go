@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/orchestrator/internal/archive"
+	"outrigger.dev/orchestrator/internal/doctor"
 	"outrigger.dev/orchestrator/internal/facts"
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/observe"
@@ -76,9 +77,9 @@ func exitCode(worst cause.Severity) error {
 	case "":
 		return nil
 	case cause.Fails:
-		return cli.Exit("", exitFailed)
+		return cli.Exit("", doctor.ExitFails)
 	default:
-		return cli.Exit("", exitWaits)
+		return cli.Exit("", doctor.ExitWaits)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/orchestrator/internal/cluster"
+	"outrigger.dev/orchestrator/internal/doctor"
 	"outrigger.dev/orchestrator/internal/revalidate"
 	"outrigger.dev/orchestrator/internal/table"
 	"outrigger.dev/orchestrator/internal/validation"
@@ -67,9 +68,9 @@ func (s *settings) validateCommand() *cli.Command {
 func verdict(r revalidate.Result) error {
 	switch {
 	case r.Failed() > 0:
-		return cli.Exit("", exitFailed)
+		return cli.Exit("", doctor.ExitFails)
 	case r.Skipped() > 0:
-		return cli.Exit("", exitWaits)
+		return cli.Exit("", doctor.ExitWaits)
 	}
 	return nil
 }
