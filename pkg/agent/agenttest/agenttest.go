@@ -63,7 +63,7 @@ func ShortDir(t testing.TB) string {
 // limit is the time limit of every wait of a test.
 const limit = 5 * time.Minute
 
-// Deadline returns a context that limits a wait of a test to one minute.
+// Deadline returns a context with the time limit of a wait of a test.
 func Deadline(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("not within %s", limit))

@@ -127,9 +127,9 @@ func (u *upgrades) ready(loaderErr error) error {
 	if loaderErr == nil || !j.State.Active() {
 		return errors.Join(loaderErr, apiErr)
 	}
-	state := errors.New(upgradeState(j))
+	errs := []error{loaderErr, errors.New(upgradeState(j))}
 	if j.Cause != nil {
-		return errors.Join(append([]error{loaderErr, state, apiErr}, cause.Lines([]cause.Cause{*j.Cause})...)...)
+		errs = append(errs, cause.Lines([]cause.Cause{*j.Cause})...)
 	}
-	return errors.Join(loaderErr, state, apiErr)
+	return errors.Join(append(errs, apiErr)...)
 }

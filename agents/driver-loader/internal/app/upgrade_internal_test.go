@@ -251,7 +251,7 @@ func TestReadyzSaysWhereTheUpgradeIs(t *testing.T) {
 	client := &kube.Client{}
 	u := upgrades{Upgrade: upgrade.New(upgrade.Config{Client: client, Journal: journal, Log: slog.New(slog.DiscardHandler)}), client: client}
 	assert.NilError(t, u.ready(nil), "while the driver works")
-	want := "not loaded\nthe upgrade to driver " + two + " has the state pod-deletion-required\npod a/b: it stays"
+	want := "not loaded\nthe upgrade to driver " + two + " has the state pod-deletion-required\nX: pod a/b: it stays"
 	assert.Error(t, u.ready(errors.New("not loaded")), want)
 }
 

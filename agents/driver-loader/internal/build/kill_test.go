@@ -18,6 +18,7 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/cache"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/progress"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/pace"
 )
 
@@ -94,12 +95,13 @@ func TestABuildGoesOnAfterAKill(t *testing.T) {
 // an error that goes away.
 func again(t *testing.T, b *build.Builder, r build.Request) (cache.Set, error) {
 	t.Helper()
+	ctx := agenttest.Deadline(t)
 	for {
 		set, err := b.Build(t.Context(), r)
 		if err == nil || !strings.Contains(err.Error(), "directory not empty") {
 			return set, err
 		}
-		if !pace.Pause(t.Context(), 10*time.Millisecond) {
+		if !pace.Pause(ctx, 10*time.Millisecond) {
 			return set, err
 		}
 	}

@@ -143,13 +143,14 @@ func (r *roll) look() map[string]grants.Node {
 // until looks until something holds.
 func (r *roll) until(what string, holds func(map[string]grants.Node) bool) map[string]grants.Node {
 	r.Helper()
+	ctx := agenttest.Deadline(r)
 	for {
 		nodes := r.look()
 		if holds(nodes) {
 			return nodes
 		}
-		if !pace.Pause(r.Context(), 50*time.Millisecond) {
-			r.Fatalf("the test ended before %s: %+v", what, nodes)
+		if !pace.Pause(ctx, 50*time.Millisecond) {
+			r.Fatalf("timed out before %s: %+v", what, nodes)
 		}
 	}
 }

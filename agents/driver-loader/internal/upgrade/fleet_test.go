@@ -319,13 +319,14 @@ func (m *machine) start() (stop func()) {
 // until waits until the Node shows something.
 func (m *machine) until(what string, ok func(shown) bool) shown {
 	m.Helper()
+	ctx := agenttest.Deadline(m)
 	for {
 		s := m.show()
 		if ok(s) {
 			return s
 		}
-		if !pace.Pause(m.Context(), 20*time.Millisecond) {
-			m.Fatalf("the test ended before %s: %+v", what, s)
+		if !pace.Pause(ctx, 20*time.Millisecond) {
+			m.Fatalf("timed out before %s: %+v", what, s)
 		}
 	}
 }

@@ -7,14 +7,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/kube"
-	"outrigger.dev/pkg/pace"
 )
 
 // TestUpgrade runs agents of nodes against a real API server.
@@ -69,9 +68,7 @@ func (f *fleet) testsAnUpgradeOfANode() {
 	stop := m.start()
 	s := m.reaches(upgrade.Done)
 	want := "GPUDriverUpgrade Normal upgrade to driver 2: upgrade-done"
-	for !slices.Contains(m.events(), want) && pace.Pause(f.Context(), 20*time.Millisecond) {
-		continue
-	}
+	agenttest.Poll(f, "the Event "+want, func() bool { return slices.Contains(m.events(), want) })
 	stop()
 	if s.Spec.Unschedulable || s.Metadata.Labels[deployClient] != "true" || s.cause() != "" || s.Metadata.Annotations[upgrade.CordonedAnnotation]+s.Metadata.Annotations[upgrade.PausedAnnotation] != "" || m.loaded != "2" {
 		f.Errorf("at the end, the node is %+v with driver %s", s, m.loaded)
@@ -105,9 +102,9 @@ func (f *fleet) testsAFailureIsRolledBack() {
 		want   string
 		loaded string
 	}{
-		"of the swap":          {"swap", func(m *machine) { m.swap = broken }, "nvidia: unknown symbol: rebuild it", "1"},
-		"of the validation":    {"validation", func(m *machine) { m.validate = errors.New("NVML does not answer") }, "upgrade to driver 2: NVML does not answer", "1"},
-		"of the way back, too": {"way-back", func(m *machine) { m.swap, m.rollBack = broken, errors.New("gone") }, "nvidia: unknown symbol; the rollback to the previous driver failed too: driver 1: gone: rebuild it", ""},
+		"of the swap":          {"swap", func(m *machine) { m.swap = broken }, "ModuleRejected: nvidia: unknown symbol: rebuild it", "1"},
+		"of the validation":    {"validation", func(m *machine) { m.validate = errors.New("NVML does not answer") }, "UpgradeFailed: upgrade to driver 2: NVML does not answer", "1"},
+		"of the way back, too": {"way-back", func(m *machine) { m.swap, m.rollBack = broken, errors.New("gone") }, "ModuleRejected: nvidia: unknown symbol; the rollback to the previous driver failed too: driver 1: gone: rebuild it", ""},
 	} {
 		f.Run(name, func(t *testing.T) {
 			m := f.node(tc.node, false)
@@ -268,7 +265,7 @@ func (f *fleet) testsACordonedNodeCountsForMaxUnavailable() {
 	stop := m.start()
 	defer stop()
 	s := m.until("it waits for the other node", func(s shown) bool { return strings.Contains(s.cause(), other.name) })
-	if want := "upgrade to driver 2: waits, because maxUnavailable is 1, and these nodes are in an upgrade, cordoned or not ready: " + other.name; s.cause() != want {
+	if want := "WaitingForUpgradeSlot: upgrade to driver 2: waits, because maxUnavailable is 1, and these nodes are in an upgrade, cordoned or not ready: " + other.name; s.cause() != want {
 		f.Errorf("the cause is %q, want %q", s.cause(), want)
 	}
 	uncordon := []kube.Operation{{Op: "remove", Path: "/spec/unschedulable"}}
