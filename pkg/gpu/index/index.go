@@ -110,8 +110,8 @@ func (p *Pins) Index(id gpu.UUID) (index int, known bool) {
 // its GPU works but no longer lists it. held reports whether a pod or a claim has a device.
 //
 // The parameter changing has the GPUs whose MIG devices the caller is about to change. If the next
-// listing of such a GPU lacks devices that are not held now, their indices become free. Only an agent
-// that knows all pods and claims may call Release.
+// listing of such a GPU lacks devices that are not held now, their indices become free. Call Settle after
+// the change. Only an agent that knows all pods and claims may call Release.
 func (p *Pins) Release(n *gpu.Node, held func(gpu.UUID) bool, changing ...gpu.UUID) {
 	if p == nil {
 		return
@@ -127,6 +127,23 @@ func (p *Pins) Release(n *gpu.Node, held func(gpu.UUID) bool, changing ...gpu.UU
 		}
 	})
 	p.remember()
+}
+
+// Settle ends what Release has announced for GPUs: from now on, a MIG device that disappears keeps its index.
+// Call it after Apply has listed the result of the change.
+func (p *Pins) Settle(changed ...gpu.UUID) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.change(func(t *table) {
+		for _, id := range changed {
+			if in := t.mig[id]; in != nil {
+				clear(in.loose)
+			}
+		}
+	})
 }
 
 // change applies edit to the table of this boot, and writes the table if edit has changed it. It can

@@ -131,6 +131,24 @@ func TestAChangeOfMIGDevicesFreesTheirIndices(t *testing.T) {
 	h.want("after another change", "0=a 0:0=u 0:3=v* 0:4=w*", plugin)
 }
 
+// After an announced change that destroyed nothing, a device that a person destroys keeps its index, because a
+// container may have got the device in the meantime.
+func TestAnAnnouncedChangeEnds(t *testing.T) {
+	h := newHost(t, "a")
+	divide := func(devices string) {
+		h.list("a")
+		h.divide("a", devices)
+	}
+	divide("xy")
+	manager, plugin := h.agent(), h.agent()
+	h.see(plugin)
+	manager.Release(h.node(), func(gpu.UUID) bool { return false }, "GPU-a")
+	h.want("after the change", "0=a 0:0=x 0:1=y", manager)
+	manager.Settle("GPU-a")
+	divide("uy")
+	h.want("x is destroyed by hand", "0=a 0:2=u* 0:1=y", plugin)
+}
+
 // The file stays small on a node whose MIG devices change all the time.
 func TestManyMIGDevices(t *testing.T) {
 	h := newHost(t, "abcdefghijklmnop")

@@ -24,7 +24,7 @@ type slot struct {
 // instances are the MIG devices of a GPU by index. They include destroyed devices whose indices are
 // not free yet. No new device gets an index below floor. The devices in loose may be destroyed by an
 // announced change, whose deadline is changing: if such a device disappears before the deadline, its
-// index becomes free.
+// index becomes free. The deadline counts if the agent that makes the change is killed.
 type instances struct {
 	byIndex map[int]gpu.UUID
 	// places has the part of the usual name of a device that differs between the devices of the GPU, or

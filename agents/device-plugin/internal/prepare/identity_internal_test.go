@@ -118,6 +118,8 @@ func (w *world) step() (string, func() error) {
 				w.see()
 				w.agent.Release(w.node, w.isHeld, c.id)
 				w.divide(c, w.isHeld)
+				w.see()
+				w.agent.Settle(c.id)
 			})
 		}
 	case 11:

@@ -110,7 +110,7 @@ func (r *running) config() (_ manager.Config, err error) {
 	}
 	containers := &users.Finder{Source: r.source, Kubelet: r.kubelet, Pins: r.driver.Pins(), Client: r.api.Client}
 	processes := apply.Processes{Root: procowner.Root{PodLogs: s.podLogs}, Driver: s.host.ProcRoot}
-	applier, err := s.applier(r.driver, session, apply.Config{Processes: processes, Containers: containers.Held, Log: r.log})
+	applier, err := s.applier(r.driver, session, apply.Config{Processes: processes, Containers: containers.Held, Changing: containers.Changing, Log: r.log})
 	if err != nil {
 		return manager.Config{}, err
 	}

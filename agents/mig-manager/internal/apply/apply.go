@@ -53,6 +53,9 @@ type Config struct {
 	// Containers returns the containers that hold GPUs or MIG devices of them. It is called before
 	// instances are destroyed. If nil, only processes count as users.
 	Containers func(ctx context.Context, gpus []mig.GPU) (map[gpu.UUID][]mig.Holder, error)
+	// Changing is called before instances of these GPUs are destroyed, after Containers. It returns a function
+	// that is called when the change has ended and the lease is released. Changing may be nil.
+	Changing func(gpus []gpu.UUID) (ended func(context.Context))
 	// Board returns the board of a product, and false if it is not known. It is called for GPUs whose
 	// driver does not report the board while MIG mode is off. If nil, no board is known.
 	Board func(pci gpu.PCI, memoryBytes uint64) (mig.Board, bool)

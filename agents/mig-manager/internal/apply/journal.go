@@ -28,6 +28,14 @@ type journal struct {
 	GPUs    []entry `json:"gpus"`
 }
 
+// uuids returns the GPUs in the journal.
+func (j *journal) uuids() (gpus []gpu.UUID) {
+	for _, e := range j.GPUs {
+		gpus = append(gpus, e.UUID)
+	}
+	return gpus
+}
+
 // entry is a GPU that is being changed.
 type entry struct {
 	UUID  gpu.UUID `json:"uuid"`

@@ -204,6 +204,16 @@ func (c Change) disturbs() bool {
 	return c.Mode || c.Reset || slices.ContainsFunc(c.Steps, func(s mig.Step) bool { return s.Op == mig.DestroyCompute || s.Op == mig.DestroyInstance })
 }
 
+// disturbed returns the GPUs on which the plan can destroy something that is used.
+func (p Plan) disturbed() (gpus []gpu.UUID) {
+	for _, c := range p.GPUs {
+		if c.disturbs() {
+			gpus = append(gpus, c.GPU.UUID)
+		}
+	}
+	return gpus
+}
+
 // keepsInstancesOf reports whether the change keeps the instances that h uses.
 func (c Change) keepsInstancesOf(h mig.Holder) bool {
 	if c.Reset || c.GPU.Enabled != c.Target.Enabled {

@@ -38,7 +38,7 @@ func (a *Applier) Apply(ctx context.Context, req Request) (Result, error) {
 		r := unchanged(p)
 		return r, r.Err()
 	}
-	return a.runExclusive(ctx, "change of MIG layouts", func(o *observer, _ *journal) (Plan, error) {
+	return a.runExclusive(ctx, "change of MIG layouts", p.disturbed(), func(o *observer, _ *journal) (Plan, error) {
 		if err := o.observePlanned(p); err != nil {
 			return Plan{}, err
 		}
@@ -111,7 +111,7 @@ func (a *Applier) Recover(ctx context.Context, req Request) (Result, error) {
 	}); err != nil {
 		return Result{}, err
 	}
-	return a.runExclusive(ctx, "recovery of MIG layouts", func(o *observer, j *journal) (Plan, error) {
+	return a.runExclusive(ctx, "recovery of MIG layouts", j.uuids(), func(o *observer, j *journal) (Plan, error) {
 		if err := o.observeAll(); err != nil {
 			return Plan{}, err
 		}
@@ -152,13 +152,17 @@ func unchanged(p Plan) Result {
 	return r
 }
 
-// runExclusive claims the lease, calls f to plan, and executes the plan.
-func (a *Applier) runExclusive(ctx context.Context, reason string, f func(*observer, *journal) (Plan, error)) (r Result, err error) {
+// runExclusive claims the lease, calls f to plan, and executes the plan, which may destroy instances of disturbed.
+func (a *Applier) runExclusive(ctx context.Context, reason string, disturbed []gpu.UUID, f func(*observer, *journal) (Plan, error)) (r Result, err error) {
 	grant, err := a.cfg.Session.Claim(ctx, Owner, reason, a.cfg.Limit)
 	if err != nil {
 		return Result{}, fmt.Errorf("%s: %w", reason, err)
 	}
-	defer func() { err = errors.Join(err, grant.Release()) }()
+	ended := a.announce(disturbed)
+	defer func() {
+		err = errors.Join(err, grant.Release())
+		ended(context.WithoutCancel(ctx))
+	}()
 	j, err := a.journal()
 	if err != nil {
 		return Result{}, err
@@ -174,6 +178,14 @@ func (a *Applier) runExclusive(ctx context.Context, reason string, f func(*obser
 	}
 	a.makeDevices()
 	return r, r.Err()
+}
+
+// announce tells Config.Changing about a change. It returns a function to call after the change.
+func (a *Applier) announce(gpus []gpu.UUID) (ended func(context.Context)) {
+	if a.cfg.Changing == nil || len(gpus) == 0 {
+		return func(context.Context) {}
+	}
+	return a.cfg.Changing(gpus)
 }
 
 // makeDevices creates the device nodes of the current MIG devices, before the other agents need them.

@@ -21,7 +21,7 @@ import (
 // The index of a destroyed MIG device is free when no container has the device, whatever the name of
 // its resource.
 func TestIndicesOfDestroyedMIGDevices(t *testing.T) {
-	const one, two, three = gpu.UUID("MIG-00000000-0000-4000-8000-000000000001"), gpu.UUID("MIG-00000000-0000-4000-8000-000000000002"), gpu.UUID("MIG-00000000-0000-4000-8000-000000000003")
+	const one, two, three, four = gpu.UUID("MIG-00000000-0000-4000-8000-000000000001"), gpu.UUID("MIG-00000000-0000-4000-8000-000000000002"), gpu.UUID("MIG-00000000-0000-4000-8000-000000000003"), gpu.UUID("MIG-00000000-0000-4000-8000-000000000004")
 	socket := filepath.Join(t.TempDir(), "kubelet.sock")
 	kubelet := podresourcestest.Start(t, socket)
 	client, err := podresources.New(podresources.Config{Socket: socket})
@@ -64,5 +64,13 @@ func TestIndicesOfDestroyedMIGDevices(t *testing.T) {
 	n := list(two, three)
 	if pins.Apply(n); n.GPUs[0].MIG.Devices[0].Index != 1 || n.GPUs[0].MIG.Devices[1].Index != 0 {
 		t.Errorf("no container has the destroyed device: %+v", n.GPUs[0].MIG.Devices)
+	}
+	ended := f.Changing([]gpu.UUID{n.GPUs[0].UUID})
+	list(two)
+	ended(t.Context())
+	list(three)
+	n = list(three, four)
+	if pins.Apply(n); n.GPUs[0].MIG.Devices[0].Index != 0 || n.GPUs[0].MIG.Devices[1].Index != 2 {
+		t.Errorf("the change destroyed three, and then a person destroyed two: %+v", n.GPUs[0].MIG.Devices)
 	}
 }

@@ -33,6 +33,8 @@ type Finder struct {
 	// verb get on pods.
 	Client *kube.Client
 
+	// node is the node that the last call of Held has read.
+	node *gpu.Node
 	// running caches the pods that had not ended when the API server was asked.
 	running map[procowner.Pod]podState
 	// unavailableUntil is the time until which the API server is not asked, because it did not respond.
@@ -49,7 +51,8 @@ func (f *Finder) Held(ctx context.Context, gpus []mig.GPU) (map[gpu.UUID][]mig.H
 	if err != nil {
 		return nil, fmt.Errorf("find the users of the GPUs: %w", err)
 	}
-	f.release(node, gpus)
+	f.node = node
+	f.release()
 	f.forgetOldPods()
 	out := map[gpu.UUID][]mig.Holder{}
 	for _, of := range gpus {
@@ -65,19 +68,26 @@ func (f *Finder) Held(ctx context.Context, gpus []mig.GPU) (map[gpu.UUID][]mig.H
 	return out, nil
 }
 
-// release frees the indices of destroyed MIG devices that no container has according to the kubelet.
-// It also tells Pins that gpus will change, so that the devices that the change destroys free their
-// indices. It does nothing if the kubelet lists a device or a claim that podresources cannot identify.
-func (f *Finder) release(node *gpu.Node, gpus []mig.GPU) {
+// Changing tells Pins that MIG devices of these GPUs will be destroyed, so that the devices that no container
+// had at the last call of Held free their indices. The function that it returns ends this, after it has read what
+// the change has destroyed.
+func (f *Finder) Changing(gpus []gpu.UUID) (ended func(context.Context)) {
+	f.release(gpus...)
+	return func(ctx context.Context) {
+		if _, err := f.Source.Snapshot(ctx); err == nil {
+			f.Pins.Settle(gpus...)
+		}
+	}
+}
+
+// release frees the indices of destroyed MIG devices that no container has according to the kubelet. It does
+// nothing if the kubelet lists a device or a claim that podresources cannot identify.
+func (f *Finder) release(changing ...gpu.UUID) {
 	all := f.Kubelet.Last()
-	if len(all.Unknown) > 0 {
+	if f.node == nil || len(all.Unknown) > 0 {
 		return
 	}
-	var changing []gpu.UUID
-	for _, g := range gpus {
-		changing = append(changing, g.UUID)
-	}
-	f.Pins.Release(node, func(id gpu.UUID) bool { return len(all.Map[id]) > 0 }, changing...)
+	f.Pins.Release(f.node, func(id gpu.UUID) bool { return len(all.Map[id]) > 0 }, changing...)
 }
 
 // Stays reports whether a pod comes back after an eviction.
