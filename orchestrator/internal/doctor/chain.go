@@ -108,6 +108,10 @@ func linkOfAgent(agent string) string {
 	return linkAside
 }
 
+// informs reports whether a finding only describes the node: its GPUs work, nobody has to do something, and it ends by
+// itself. Only a diagnosis of this node shows it.
+func informs(f Finding) bool { return f.Severity == cause.Starts && !f.breaks && harmless(f.Code) }
+
 // harmless reports whether GPUs of a node work although it has a cause: GPUs are reduced, or a change waits.
 func harmless(code cause.Code) bool {
 	switch code { //nolint:exhaustive // all others are harmful

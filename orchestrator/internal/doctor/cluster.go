@@ -81,7 +81,7 @@ func (d *diagnosis) cluster(r *Report) {
 		if !unusable {
 			usable++
 		}
-		all = append(all, join(d.ofNode(n))...)
+		all = append(all, join(slices.DeleteFunc(d.ofNode(n), informs))...)
 	}
 	if len(optedOut) > 0 {
 		r.Notes = append(r.Notes, "labels keep agents off "+plural(len(optedOut), "more GPU node")+": "+health.Abbreviate(optedOut, len(optedOut)))

@@ -107,11 +107,12 @@ func (f Finding) at(link string) Finding {
 	return f
 }
 
-// order sorts findings: what breaks the chain first, then by link, then a cause before its signs, then by severity.
+// order sorts findings: what breaks the chain first and what only informs last, then by link, then a cause before its
+// signs, then by severity.
 func order(all []Finding) {
 	slices.SortStableFunc(all, func(a, b Finding) int {
 		return cmp.Or(
-			boolOrder(a.breaks, b.breaks), cmp.Compare(rank(a.Link), rank(b.Link)), boolOrder(b.derived, a.derived),
+			boolOrder(a.breaks, b.breaks), boolOrder(!informs(a), !informs(b)), cmp.Compare(rank(a.Link), rank(b.Link)), boolOrder(b.derived, a.derived),
 			cmp.Compare(severityRank(a.Severity), severityRank(b.Severity)), cmp.Compare(b.Nodes, a.Nodes),
 		)
 	})

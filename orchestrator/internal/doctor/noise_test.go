@@ -74,6 +74,23 @@ func TestNoiseIsNoCause(t *testing.T) {
 			c.event("Node", "", node, "DeviceUnhealthy", "lost: the GPU left the bus")
 			return onNode()
 		}, []cause.Code{cause.NotReady}, "left the bus"},
+		"indices that have moved, for the cluster": {func(c *cluster) facts.Target {
+			c.event("Node", "", node, "GPUIndexShifted", "0:1 MIG-1: NVML has another index for the device now")
+			return facts.Target{}
+		}, nil, ""},
+		"indices that have moved, for a pod": {func(c *cluster) facts.Target {
+			c.event("Node", "", node, "GPUIndexShifted", "0:1 MIG-1: NVML has another index for the device now")
+			c.user("train", node, one)
+			return ofTrain()
+		}, nil, ""},
+		"indices that have moved, beside an agent that fails": {func(c *cluster) facts.Target {
+			c.event("Node", "", node, "GPUIndexShifted", "0:1 MIG-1: NVML has another index for the device now")
+			p := c.agent(facts.DevicePlugin, node).DeepCopy()
+			p.Name, p.Labels = facts.Exporter+"-"+node, map[string]string{"app.kubernetes.io/part-of": "outrigger", "app.kubernetes.io/component": facts.Exporter}
+			c.Pods = append(c.Pods, p)
+			c.fails(facts.Exporter, node, cause.CrashLoopBackOff)
+			return onNode()
+		}, []cause.Code{cause.CrashLoopBackOff, cause.GPUIndexShifted}, ""},
 		"the name of the only node": {func(c *cluster) facts.Target {
 			c.user("other", node, map[string]int64{gpu: 8})
 			c.user("train", "", one)

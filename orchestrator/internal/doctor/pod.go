@@ -24,7 +24,7 @@ func (d *diagnosis) pod(r *Report, t facts.Target) {
 	// A pod that requests no GPU can be on any node, so the GPUs of its node explain nothing.
 	if n := d.nodes[p.Spec.NodeName]; n != nil && p.Spec.NodeName != "" && !hasCode(own, cause.NoGPURequested) {
 		d.whole = map[string]bool{n.Name: true}
-		own = append(own, slices.DeleteFunc(d.ofNode(n), func(f Finding) bool { return !f.breaks && f.Code.Row().Section != "device" })...)
+		own = append(own, slices.DeleteFunc(d.ofNode(n), func(f Finding) bool { return informs(f) || !f.breaks && f.Code.Row().Section != "device" })...)
 		own = join(own)
 		r.Chain = d.chainOf(n, own)
 	}

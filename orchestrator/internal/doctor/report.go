@@ -120,8 +120,10 @@ func Diagnose(f facts.Facts, t facts.Target) Report {
 	if len(r.Unseen) > 0 && !r.blind {
 		r.Verdict += fmt.Sprintf(" (%s could not be read)", plural(len(r.Unseen), "part"))
 	}
-	for i := range r.Findings {
-		r.Severity = worse(r.Severity, r.Findings[i].Severity)
+	for _, f := range r.Findings {
+		if !informs(f) {
+			r.Severity = worse(r.Severity, f.Severity)
+		}
 	}
 	return r
 }
