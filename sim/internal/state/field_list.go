@@ -47,6 +47,11 @@ func activities() []string {
 	}
 }
 
+// clockNames returns the names of nvmlClockType_t, in order.
+func clockNames() []string {
+	return []string{"clock-graphics", "clock-sm", "clock-memory", "clock-video"}
+}
+
 // fields returns the numeric fields of SetField.
 func fields() []field {
 	const hottest = 200
@@ -77,7 +82,7 @@ func fields() []field {
 	for i, name := range activities() {
 		list = append(list, number(name, percent, func(t *telemetry) *C.uint8_t { return &t.gpu.active[i] }))
 	}
-	for i, name := range []string{"clock-graphics", "clock-sm", "clock-memory", "clock-video"} {
+	for i, name := range clockNames() {
 		list = append(list, number(name, maxUint32, func(t *telemetry) *C.uint32_t { return &t.gpu.clock[i] }))
 	}
 	return append(append(list, flows()...), eccFields()...)
