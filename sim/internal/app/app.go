@@ -50,6 +50,7 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 			createCommand(), deleteCommand(), showCommand(),
 			setCommand(), xidCommand(), loseCommand(), healCommand(), plugCommand(), unplugCommand(),
 			migCommand(), procCommand(), resetCommand(), rebootCommand(),
+			loadCommand(), playCommand(),
 			callsCommand(), batchCommand(), execCommand(), mountCommand(), kernelCommand(), imageCommand(),
 		},
 	}
