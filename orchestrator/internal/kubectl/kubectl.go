@@ -80,6 +80,7 @@ func (s *settings) commands() []*cli.Command {
 		s.topCommand(),
 		s.gatherCommand(),
 		s.migrateCommand(),
+		s.simCommand(),
 		s.validateCommand(),
 	}
 }
