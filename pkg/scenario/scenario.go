@@ -4,6 +4,7 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -46,7 +47,7 @@ func Parse(file string, data []byte, known Known) ([]Step, error) {
 	if err := doc.Err(); err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(steps, func(a, b Step) int { return int(a.At - b.At) })
+	slices.SortStableFunc(steps, func(a, b Step) int { return cmp.Compare(a.At, b.At) })
 	return steps, nil
 }
 

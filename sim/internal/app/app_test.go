@@ -209,6 +209,7 @@ func TestUnprivilegedUsersChangeNothing(t *testing.T) {
 		"delete":     {"delete"},
 		"set driver": {"set", "driver=off"},
 		"plug":       {"plug"},
+		"load":       {"load", "0", "50"},
 		"exec":       {"exec", "--", "true"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -38,6 +39,9 @@ func loadCommand() *cli.Command {
 			}
 			l := load.Load{Device: device}
 			text := c.Args().Get(1)
+			if memory != "" && strings.HasPrefix(device, "MIG-") {
+				return errors.New("load: flag --memory: the memory of a MIG device belongs to processes: use \"gpu-sim proc add --memory\"")
+			}
 			if text != "off" {
 				if l.Use, err = parseUse(text, memory); err != nil {
 					return fmt.Errorf("load: %w", err)

@@ -118,11 +118,12 @@ func TestALoadByHand(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no utilization":        {[]string{"0"}, "usage: gpu-sim load"},
-		"too much":              {[]string{"0", "101"}, "from 0 to 100, or off"},
-		"bad memory":            {[]string{"--memory", "20GB", "0", "10"}, "flag --memory"},
-		"an unknown GPU":        {[]string{"7", "10"}, `GPU "7"`},
-		"an unknown MIG device": {[]string{"MIG-x", "10"}, `MIG device "MIG-x"`},
+		"no utilization":         {[]string{"0"}, "usage: gpu-sim load"},
+		"too much":               {[]string{"0", "101"}, "from 0 to 100, or off"},
+		"memory of a MIG device": {[]string{"--memory", "1Gi", device, "10"}, "gpu-sim proc add --memory"},
+		"bad memory":             {[]string{"--memory", "20GB", "0", "10"}, "flag --memory"},
+		"an unknown GPU":         {[]string{"7", "10"}, `GPU "7"`},
+		"an unknown MIG device":  {[]string{"MIG-x", "10"}, `MIG device "MIG-x"`},
 	} {
 		if _, stderr, code := s.run("load", tc.args...); code != 1 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, tc.want) {
 			t.Errorf("%s: exit code %d: %s", name, code, stderr)

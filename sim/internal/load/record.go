@@ -23,7 +23,7 @@ const (
 // maxRecord is the maximum size of the record, in bytes.
 const maxRecord = 4 << 20
 
-// record has the loads of a node, and what has to be undone when they end.
+// record has the loads of a node, and the values to restore when they end.
 type record struct {
 	Loads []Load `json:"loads,omitempty"`
 	// Before has the values that fields had before the first load, by the UUID of the GPU, or by
@@ -80,6 +80,9 @@ func (r record) write(root string, was record) error {
 // withLock runs change while no other process changes the loads of the node.
 func withLock(root string, change func() error) (err error) {
 	f, err := os.OpenFile(filepath.Join(root, lockFile), os.O_RDWR|os.O_CREATE, 0o644) //nolint:mnd // as the record
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("lock the loads of the node: %w (run as root)", err)
+	}
 	if err != nil {
 		return fmt.Errorf("lock the loads of the node: %w", err)
 	}
