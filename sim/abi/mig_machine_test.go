@@ -161,7 +161,7 @@ func mustEqual(t *testing.T, what string, want, got any) {
 // returns its UUID and the number of its GPU instance.
 func (m *machine) carve(t *testing.T, slot state.Slot, profile string) (uuid string, gi int) {
 	t.Helper()
-	board, err := state.LookupBoard(m.Show().GPUs[slot].Model)
+	board, err := m.Board(slot)
 	mustDo(t, err)
 	kind, part, err := board.Find(profile)
 	mustDo(t, err)

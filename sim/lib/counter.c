@@ -60,7 +60,7 @@ static nvmlReturn_t usage(const struct sim_telemetry *t, unsigned int id, nvmlFi
 static nvmlReturn_t limit(nvmlFieldValue_t *value, unsigned int milliwatts)
 {
 	REQUIRE(value->scopeId <= 2);
-	return value->scopeId == 0 ? field_uint(value, milliwatts) : NVML_ERROR_NOT_SUPPORTED;
+	return value->scopeId == 0 && milliwatts != 0 ? field_uint(value, milliwatts) : NVML_ERROR_NOT_SUPPORTED;
 }
 
 nvmlReturn_t field_power(const struct sim_telemetry *t, unsigned int id, nvmlFieldValue_t *value)

@@ -44,7 +44,7 @@ static void see_gpu(const struct sim_gpu *gpu, struct seen *seen)
  * instance was destroyed, or if the GPU is now in MIG mode. */
 bool cuda_see(struct sim *sim, const struct sim_gpu *gpu, uint64_t instance, struct seen *seen)
 {
-	const struct sim_board *board = sim_board(gpu->model);
+	const struct sim_board *board = sim_board(sim, gpu);
 	struct sim_ci_profile profile;
 	struct sim_mig mig;
 

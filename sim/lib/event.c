@@ -84,7 +84,7 @@ EXPORT nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set)
 
 static unsigned long long supported(const struct sim_gpu *gpu)
 {
-	return SUPPORTED | (sim_board(gpu->model) != NULL ? nvmlEventMigConfigChange : 0);
+	return SUPPORTED | (sim_board(session_sim(), gpu) != NULL ? nvmlEventMigConfigChange : 0);
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t device, unsigned long long *types)

@@ -26,7 +26,7 @@ nvmlReturn_t field_int(nvmlFieldValue_t *value, int v)
  * nvml.h: these fields "are supported on Ada and later architectures". */
 static nvmlReturn_t tlimit(const struct sim_gpu *gpu, unsigned int limit, nvmlFieldValue_t *value)
 {
-	if (gpu->architecture < NVML_DEVICE_ARCH_ADA || limit == 0)
+	if (gpu->architecture < NVML_DEVICE_ARCH_ADA || gpu->limit_gpu == 0 || limit == 0)
 		return NVML_ERROR_NOT_SUPPORTED;
 	return field_int(value, (int)gpu->limit_gpu - (int)limit);
 }
@@ -70,7 +70,7 @@ static nvmlReturn_t field_pcie(const struct sim_counters *c, unsigned int id, nv
 
 static nvmlReturn_t field_gpu(const struct sim_telemetry *t, unsigned int id, nvmlFieldValue_t *value)
 {
-	const struct sim_board *board = sim_board(t->gpu.model);
+	const struct sim_board *board = sim_board(session_sim(), &t->gpu);
 
 	switch (id) {
 	case NVML_FI_DEV_GET_GPU_RECOVERY_ACTION:

@@ -4,11 +4,17 @@
 #include <stdio.h>
 #include <string.h>
 
+/* text returns a text of the model, or NOT_SUPPORTED if it is unknown. */
+static nvmlReturn_t text(char *out, unsigned int length, const char *value)
+{
+	return value[0] != '\0' ? copy_string(out, length, value) : NVML_ERROR_NOT_SUPPORTED;
+}
+
 #define GET_STRING(name, value)                                                \
 	EXPORT nvmlReturn_t name(nvmlDevice_t device, char *out, unsigned int length) \
 	{                                                                      \
 		ENTER_DEVICE(name, device, gpu);                               \
-		return copy_string(out, length, value);                        \
+		return text(out, length, value);                               \
 	}
 
 /* GET_STRING_OF_BOTH is GET_STRING for an entry point that also accepts MIG
@@ -56,8 +62,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetInforomVersion(nvmlDevice_t device, nvmlInforom
 	ENTER_DEVICE(nvmlDeviceGetInforomVersion, device, gpu);
 	REQUIRE(object < NVML_INFOROM_COUNT);
 	if (object == NVML_INFOROM_OEM)
-		return copy_string(out, length, gpu.inforom_oem);
-	return object == NVML_INFOROM_ECC ? copy_string(out, length, gpu.inforom_ecc) : NVML_ERROR_NOT_SUPPORTED;
+		return text(out, length, gpu.inforom_oem);
+	return object == NVML_INFOROM_ECC ? text(out, length, gpu.inforom_ecc) : NVML_ERROR_NOT_SUPPORTED;
 }
 
 EXPORT nvmlReturn_t nvmlDeviceValidateInforom(nvmlDevice_t device)
@@ -121,8 +127,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetNumGpuCores(nvmlDevice_t device, unsigned int *
 	REQUIRE(cores != NULL);
 	if (view.mig.mode)
 		return NVML_ERROR_NOT_SUPPORTED;
-	*cores = view.gpu.sms * view.gpu.cores_per_sm;
-	return NVML_SUCCESS;
+	return known(view.gpu.sms * view.gpu.cores_per_sm, cores);
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor)

@@ -105,7 +105,7 @@ nvmlReturn_t mig_view_gpu(nvmlDevice_t device, struct mig_view *view)
 	if (r != NVML_SUCCESS)
 		return r;
 	view->parent = device;
-	view->board = sim_board(view->gpu.model);
+	view->board = sim_board(session_sim(), &view->gpu);
 	view->gi = NULL;
 	view->gi_profile = NULL;
 	view->ci = NULL;

@@ -77,4 +77,22 @@ nvmlReturn_t copy_string(char *to, unsigned int length, const char *from);
 		return NVML_SUCCESS;                                           \
 	}
 
+/* GET_KNOWN is GET for a figure of the model that may be unknown, which is 0. */
+#define GET_KNOWN(name, value)                                                 \
+	EXPORT nvmlReturn_t name(nvmlDevice_t device, unsigned int *out)       \
+	{                                                                      \
+		ENTER_DEVICE(name, device, gpu);                               \
+		REQUIRE(out != NULL);                                          \
+		return known(value, out);                                      \
+	}
+
+/* known returns a figure, or NOT_SUPPORTED for 0. */
+static inline nvmlReturn_t known(unsigned int value, unsigned int *out)
+{
+	if (value == 0)
+		return NVML_ERROR_NOT_SUPPORTED;
+	*out = value;
+	return NVML_SUCCESS;
+}
+
 #endif

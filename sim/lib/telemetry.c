@@ -3,12 +3,12 @@
 #include "mig.h"
 #include "process.h"
 
-GET(nvmlDeviceGetPowerManagementLimit, unsigned int, gpu.power_limit)
-GET(nvmlDeviceGetPowerManagementDefaultLimit, unsigned int, gpu.power_max)
-GET(nvmlDeviceGetEnforcedPowerLimit, unsigned int, gpu.power_limit)
+GET_KNOWN(nvmlDeviceGetPowerManagementLimit, gpu.power_limit)
+GET_KNOWN(nvmlDeviceGetPowerManagementDefaultLimit, gpu.power_max)
+GET_KNOWN(nvmlDeviceGetEnforcedPowerLimit, gpu.power_limit)
 GET(nvmlDeviceGetPerformanceState, nvmlPstates_t, NVML_PSTATE_0)
-GET(nvmlDeviceGetCurrPcieLinkGeneration, unsigned int, gpu.pcie_gen)
-GET(nvmlDeviceGetMaxPcieLinkGeneration, unsigned int, gpu.pcie_gen)
+GET_KNOWN(nvmlDeviceGetCurrPcieLinkGeneration, gpu.pcie_gen)
+GET_KNOWN(nvmlDeviceGetMaxPcieLinkGeneration, gpu.pcie_gen)
 GET(nvmlDeviceGetCurrPcieLinkWidth, unsigned int, gpu.pcie_width)
 GET(nvmlDeviceGetMaxPcieLinkWidth, unsigned int, gpu.pcie_width)
 
@@ -128,7 +128,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetMarginTemperature(nvmlDevice_t device, nvmlMarg
 	ENTER_DEVICE(nvmlDeviceGetMarginTemperature, device, gpu);
 	REQUIRE(margin != NULL);
 	REQUIRE_VERSION(margin->version, nvmlMarginTemperature_v1);
-	if (gpu.architecture < NVML_DEVICE_ARCH_ADA)
+	if (gpu.architecture < NVML_DEVICE_ARCH_ADA || gpu.limit_gpu == 0)
 		return NVML_ERROR_NOT_SUPPORTED;
 	margin->marginTemperature = (int)gpu.limit_gpu - (int)gpu.temperature;
 	return NVML_SUCCESS;
@@ -139,6 +139,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetPowerManagementLimitConstraints(nvmlDevice_t de
 {
 	ENTER_DEVICE(nvmlDeviceGetPowerManagementLimitConstraints, device, gpu);
 	REQUIRE(min != NULL && max != NULL);
+	if (gpu.power_min == 0 || gpu.power_max == 0)
+		return NVML_ERROR_NOT_SUPPORTED;
 	*min = gpu.power_min;
 	*max = gpu.power_max;
 	return NVML_SUCCESS;
@@ -179,20 +181,28 @@ UTILIZATION(nvmlDeviceGetDecoderUtilization, SIM_ACTIVE_DECODER)
 UTILIZATION(nvmlDeviceGetJpgUtilization, SIM_ACTIVE_JPEG)
 UTILIZATION(nvmlDeviceGetOfaUtilization, SIM_ACTIVE_OFA)
 
+/* current returns the clock of this moment. If the model does not know the clocks,
+ * it is 0 until it is set. */
+static nvmlReturn_t current(const struct sim_gpu *gpu, nvmlClockType_t type, unsigned int *clock)
+{
+	if (gpu->clock_max[type] == 0)
+		return known(gpu->clock[type], clock);
+	*clock = gpu->clock[type];
+	return NVML_SUCCESS;
+}
+
 EXPORT nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t device, nvmlClockType_t type, unsigned int *clock)
 {
 	ENTER_DEVICE(nvmlDeviceGetClockInfo, device, gpu);
 	REQUIRE(type < SIM_CLOCKS && clock != NULL);
-	*clock = gpu.clock[type];
-	return NVML_SUCCESS;
+	return current(&gpu, type, clock);
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, nvmlClockType_t type, unsigned int *clock)
 {
 	ENTER_DEVICE(nvmlDeviceGetMaxClockInfo, device, gpu);
 	REQUIRE(type < SIM_CLOCKS && clock != NULL);
-	*clock = gpu.clock_max[type];
-	return NVML_SUCCESS;
+	return known(gpu.clock_max[type], clock);
 }
 
 /* application_clock returns the application clock of graphics or memory, the two
@@ -202,8 +212,7 @@ static nvmlReturn_t application_clock(const struct sim_gpu *gpu, nvmlClockType_t
 	REQUIRE(type < SIM_CLOCKS && clock != NULL);
 	if (type == NVML_CLOCK_VIDEO)
 		return NVML_ERROR_NOT_SUPPORTED;
-	*clock = gpu->clock_max[type];
-	return NVML_SUCCESS;
+	return known(gpu->clock_max[type], clock);
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetApplicationsClock(nvmlDevice_t device, nvmlClockType_t type, unsigned int *clock)
@@ -224,6 +233,5 @@ EXPORT nvmlReturn_t nvmlDeviceGetClock(nvmlDevice_t device, nvmlClockType_t type
 	REQUIRE(type < SIM_CLOCKS && id < NVML_CLOCK_ID_COUNT && clock != NULL);
 	if (id == NVML_CLOCK_ID_APP_CLOCK_TARGET || id == NVML_CLOCK_ID_APP_CLOCK_DEFAULT)
 		return application_clock(&gpu, type, clock);
-	*clock = id == NVML_CLOCK_ID_CURRENT ? gpu.clock[type] : gpu.clock_max[type];
-	return NVML_SUCCESS;
+	return id == NVML_CLOCK_ID_CURRENT ? current(&gpu, type, clock) : known(gpu.clock_max[type], clock);
 }

@@ -47,7 +47,7 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		),
 		Writer: stdout, ErrWriter: stderr,
 		Commands: []*cli.Command{
-			createCommand(), deleteCommand(), showCommand(),
+			modelsCommand(), createCommand(), deleteCommand(), showCommand(),
 			setCommand(), xidCommand(), loseCommand(), healCommand(), plugCommand(), unplugCommand(),
 			migCommand(), procCommand(), resetCommand(), rebootCommand(),
 			loadCommand(), playCommand(),

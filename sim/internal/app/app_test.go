@@ -155,7 +155,7 @@ func TestMistakes(t *testing.T) {
 		"create where a node is":     {[]string{"create"}, "gpu-sim delete --root " + s.root},
 		"too many GPUs":              {[]string{"create", "--root", s.root + "2", "--gpus", "17"}, `invalid value "17": must be 0 to 16`},
 		"less than no GPU":           {[]string{"create", "--root", s.root + "2", "--gpus", "-1"}, `must be 0 to 16`},
-		"unknown model":              {[]string{"create", "--root", s.root + "2", "--model", "g80"}, `flag --model (environment variable GPU_SIM_MODEL): invalid value "g80": must be a100-40, `},
+		"unknown model":              {[]string{"create", "--root", s.root + "2", "--model", "g80"}, `flag --model (environment variable GPU_SIM_MODEL): model "g80" is unknown: want one of a10, a100-40, `},
 		"unknown driver state":       {[]string{"create", "--root", s.root + "2", "--driver", "maybe"}, `flag --driver (environment variable GPU_SIM_DRIVER): invalid value "maybe": must be on or off`},
 		"libraries not built":        {[]string{"create", "--root", s.root + "2", "--lib-dir", "/nowhere"}, "make sim"},
 		"no node":                    {[]string{"show", "--root", s.root + "2"}, "gpu-sim create --root " + s.root + "2"},

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"outrigger.dev/pkg/cmdline"
+	"outrigger.dev/sim/internal/model"
 	"outrigger.dev/sim/internal/node"
 	"outrigger.dev/sim/internal/state"
 )
@@ -25,7 +26,7 @@ func createCommand() *cli.Command {
 		Flags: []cli.Flag{
 			rootFlag(&o.root),
 			cmdline.Check(&cli.IntFlag{Name: "gpus", Usage: "number of GPUs, 0 to 16", Value: 8, Destination: &o.gpus, EnvVars: []string{"GPU_SIM_GPUS"}}, "0 to 16", func(n int) bool { return 0 <= n && n <= state.MaxGPUs }),
-			modelFlag(&o.model),
+			modelFlag(&o.model, "the FILE of an own model, or a product: "+strings.Join(model.Names(), ", "), model.Default),
 			driverFlag(&o.driver),
 			&cli.StringFlag{Name: "driver-version", Usage: "`VERSION` of the driver", Value: state.DefaultDriver, Destination: &o.version, EnvVars: []string{"GPU_SIM_DRIVER_VERSION"}},
 			&cli.StringFlag{Name: "name", Usage: "`NAME` from which the UUIDs are derived (default: the name of the folder)", EnvVars: []string{"GPU_SIM_NAME"}, Destination: &o.name},
@@ -46,8 +47,17 @@ func createCommand() *cli.Command {
 	}
 }
 
-func modelFlag(model *string) cli.Flag {
-	return cmdline.Enum(&cli.StringFlag{Name: "model", Usage: "product: " + strings.Join(state.Models(), ", "), Value: state.Models()[0], Destination: model, EnvVars: []string{"GPU_SIM_MODEL"}}, state.Models()...)
+// modelFlag returns the flag for an argument of model.Find.
+func modelFlag(name *string, usage, value string) cli.Flag {
+	return &cli.StringFlag{
+		Name: "model", Usage: usage, Value: value, Destination: name, EnvVars: []string{"GPU_SIM_MODEL"},
+		Action: func(_ *cli.Context, ref string) error {
+			if _, err := model.Find(ref); err != nil {
+				return fmt.Errorf("flag --model (environment variable GPU_SIM_MODEL): %w", err)
+			}
+			return nil
+		},
+	}
 }
 
 func driverFlag(driver *string) cli.Flag {

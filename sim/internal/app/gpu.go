@@ -82,7 +82,7 @@ func plugCommand() *cli.Command {
 	return command{
 		name: "plug", usage: "add a GPU in the lowest free slot",
 		flags: []cli.Flag{
-			modelFlag(&gpu.Model),
+			modelFlag(&gpu.Model, "product or FILE, as for create (default: the model of the node)", ""),
 			&cli.StringFlag{Name: "uuid", Destination: &gpu.UUID, Usage: "`UUID` of the GPU (default: derived from the node's name)"},
 		},
 		run: func(c *cli.Context, n *node.Node) error {

@@ -113,7 +113,7 @@ func profilesOf(n *node.Node, ref string) ([]profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	board, err := state.LookupBoard(g.Model)
+	board, err := n.State().Board(g.Slot)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/scenario"
+	"outrigger.dev/sim/internal/model"
 	"outrigger.dev/sim/internal/node"
 	"outrigger.dev/sim/internal/state"
 )
@@ -64,7 +65,7 @@ func (p player) read(c *cli.Context) ([]scenario.Step, error) {
 	if err != nil {
 		return nil, fmt.Errorf("play: %w", err)
 	}
-	steps, err := scenario.Parse(file, data, scenario.Known{Fields: state.Fields(), Models: state.Models()})
+	steps, err := scenario.Parse(file, data, scenario.Known{Fields: state.Fields(), Models: model.Names()})
 	if err != nil {
 		_, _ = fmt.Fprintln(c.App.ErrWriter, err)
 		return nil, cli.Exit("", 1)

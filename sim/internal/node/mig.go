@@ -160,7 +160,7 @@ type creation struct {
 }
 
 func (c *creation) create(g state.GPU, r Request) error {
-	board, err := state.LookupBoard(g.Model)
+	board, err := c.state.Board(g.Slot)
 	if err != nil {
 		return err
 	}

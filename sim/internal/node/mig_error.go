@@ -25,15 +25,15 @@ func (n *Node) explain(g state.GPU, err error) error {
 	case errors.Is(err, state.ErrNoMIG):
 		return fmt.Errorf("%w; switch it on first (gpu-sim mig mode %d on)", err, g.Index)
 	case errors.Is(err, state.ErrNoRoom):
-		return fmt.Errorf("%w: %s; see \"gpu-sim mig profiles %d\", or destroy some first (gpu-sim mig destroy %d)", err, describeUse(g, mig), g.Index, g.Index)
+		return fmt.Errorf("%w: %s; see \"gpu-sim mig profiles %d\", or destroy some first (gpu-sim mig destroy %d)", err, n.describeUse(g, mig), g.Index, g.Index)
 	default:
 		return err
 	}
 }
 
 // describeUse describes the slices of a GPU that its instances use.
-func describeUse(g state.GPU, mig state.MIG) string {
-	board, err := state.LookupBoard(g.Model)
+func (n *Node) describeUse(g state.GPU, mig state.MIG) string {
+	board, err := n.state.Board(g.Slot)
 	if err != nil || len(mig.GPUInstances) == 0 {
 		return "nothing is taken"
 	}

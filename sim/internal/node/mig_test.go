@@ -127,7 +127,7 @@ func elsewhere(t *testing.T, n *node.Node) (*state.State, state.GIProfile) {
 	other, err := state.Open(filepath.Join(n.Root(), "state"))
 	assert.NilError(t, err)
 	t.Cleanup(func() { other.Close() })
-	board, err := state.LookupBoard("h100-80")
+	board, err := other.Board(0)
 	assert.NilError(t, err)
 	profile, _, err := board.Find("1g.10gb")
 	assert.NilError(t, err)

@@ -119,10 +119,11 @@ func (s *State) Heal(slot Slot) error {
 func (s *State) Plug(spec GPUSpec) (Slot, error) {
 	var slot Slot
 	err := s.update(func() error {
-		gpu, err := s.nextGPU(spec)
+		gpu, m, err := s.nextGPU(spec)
 		if err != nil {
 			return err
 		}
+		addModel(&C.sim_map(s.sim).models, int(gpu.model_at), m)
 		slot = Slot(gpu.minor)
 		C.sim_map(s.sim).generations = gpu.generation
 		C.sim_write_mig(s.sim, gpu.minor, &C.struct_sim_mig{}) // clear the state of the previous GPU
@@ -138,15 +139,15 @@ func (s *State) Plug(spec GPUSpec) (Slot, error) {
 func (s *State) NextGPU(spec GPUSpec) (GPU, error) {
 	var next GPU
 	err := s.update(func() error {
-		gpu, err := s.nextGPU(spec)
+		gpu, _, err := s.nextGPU(spec)
 		next = describe(&gpu, 0)
 		return err
 	})
 	return next, err
 }
 
-// nextGPU makes the GPU for the lowest free slot. The caller holds the lock.
-func (s *State) nextGPU(spec GPUSpec) (C.struct_sim_gpu, error) {
+// nextGPU makes the GPU for the lowest free slot, and returns its model. The caller holds the lock.
+func (s *State) nextGPU(spec GPUSpec) (C.struct_sim_gpu, *C.struct_sim_model, error) {
 	var gpu C.struct_sim_gpu
 	var slot Slot
 	state := C.sim_map(s.sim)
@@ -154,15 +155,21 @@ func (s *State) nextGPU(spec GPUSpec) (C.struct_sim_gpu, error) {
 		slot++
 	}
 	if int(slot) == MaxGPUs {
-		return gpu, errors.New("plug GPU: all slots are taken; unplug one first")
+		return gpu, nil, errors.New("plug GPU: all slots are taken; unplug one first")
 	}
-	if err := fillGPU(&gpu, spec, slot, getString(state.node[:]), uint64(state.generations+1)); err != nil {
-		return gpu, fmt.Errorf("plug GPU: %w", err)
+	at, m, err := modelIn(&state.models, spec.Model)
+	if err != nil {
+		return gpu, nil, fmt.Errorf("plug GPU: %w", err)
 	}
-	if err := checkPlace(state.gpu[:], &gpu); err != nil {
-		return gpu, fmt.Errorf("plug GPU: %w", err)
+	from := origin{model: m, modelAt: at, uuid: spec.UUID, node: getString(state.node[:]), generation: uint64(state.generations + 1)}
+	err = fillGPU(&gpu, from, slot)
+	if err == nil {
+		err = checkPlace(state.gpu[:], &gpu)
 	}
-	return gpu, nil
+	if err != nil {
+		return gpu, nil, fmt.Errorf("plug GPU: %w", err)
+	}
+	return gpu, m, nil
 }
 
 // Unplug removes a GPU from the machine. Handles of the GPU return GPU_IS_LOST, and the next

@@ -4,47 +4,53 @@ package state
 import "C"
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"unsafe" // cgo passes C arrays as pointers
 )
 
+// origin describes where a new GPU comes from.
+type origin struct {
+	// model is at the place modelAt in the models of the node.
+	model   *C.struct_sim_model
+	modelAt int
+	// uuid may be empty.
+	uuid string
+	// node and generation seed the UUID and the serial number.
+	node       string
+	generation uint64
+}
+
 // fillGPU sets all values of a new GPU.
-func fillGPU(gpu *C.struct_sim_gpu, spec GPUSpec, slot Slot, node string, generation uint64) error {
-	model, err := lookupModel(spec.Model)
-	if err != nil {
-		return err
-	}
-	id := sha256.Sum256(fmt.Appendf(nil, "%s/%d", node, generation))
-	uuid := spec.UUID
-	if uuid == "" {
-		uuid = formatUUID(id)
-	}
-	*gpu = model.gpu
-	gpu.generation = C.uint64_t(generation)
-	err = errors.Join(
-		setString(gpu.uuid[:], uuid),
+func fillGPU(gpu *C.struct_sim_gpu, from origin, slot Slot) error {
+	id := sha256.Sum256(fmt.Appendf(nil, "%s/%d", from.node, from.generation))
+	*gpu = from.model.gpu
+	gpu.model_at = C.uint32_t(from.modelAt)
+	gpu.generation = C.uint64_t(from.generation)
+	err := errors.Join(
+		setString(gpu.uuid[:], cmp.Or(from.uuid, formatUUID(id))),
 		setString(gpu.serial[:], fmt.Sprintf("1%012d", binary.BigEndian.Uint64(id[16:])%1e12)),
 	)
 	if err != nil {
 		return err
 	}
-	if model.mig.compute_slices > 0 {
+	if from.model.mig.compute_slices > 0 {
 		gpu.mig_capable = 1
 	}
 	fillIdle(gpu)
-	fillPlace(gpu, model, slot)
-	fillNVLinks(gpu, model.board)
+	fillPlace(gpu, from.model, slot)
+	fillNVLinks(gpu, &from.model.board)
 	return nil
 }
 
 // fillIdle sets the values that do not depend on the product: an idle GPU with ECC has them.
 func fillIdle(gpu *C.struct_sim_gpu) {
-	const mib = 1 << 20
 	gpu.bar1_used = mib
-	for gpu.bar1_total = mib; gpu.bar1_total < gpu.memory_total; gpu.bar1_total *= 2 {
+	if gpu.bar1_total == 0 {
+		for gpu.bar1_total = mib; gpu.bar1_total < gpu.memory_total; gpu.bar1_total *= 2 {
+		}
 	}
 	gpu.pcie_width = 16
 	gpu.temperature, gpu.memory_temperature = 30, C.SIM_NO_TEMPERATURE
@@ -55,24 +61,20 @@ func fillIdle(gpu *C.struct_sim_gpu) {
 }
 
 func fillPlace(gpu *C.struct_sim_gpu, m *C.struct_sim_model, slot Slot) {
-	place := unsafe.Slice(m.place, C.SIM_PLACES)[slot%C.SIM_PLACES]
-	domain := C.uint32_t(slot / C.SIM_PLACES)
+	place := m.place[slot]
 	gpu.minor = C.uint32_t(slot)
-	gpu.domain, gpu.bus = domain, place.bus
-	gpu.board_id = domain<<16 | place.bus<<8
+	gpu.domain, gpu.bus = place.domain, place.bus
+	gpu.board_id = place.domain<<16 | place.bus<<8
 	gpu.numa_node = place.numa_node
 	for i, id := range [C.SIM_TREE]C.uint32_t{place.bridge, place.upper, place.lower, place.bus} {
-		gpu.tree[i] = domain<<16 | id
+		gpu.tree[i] = place.domain<<16 | id
 	}
 }
 
 func fillNVLinks(gpu *C.struct_sim_gpu, board *C.struct_sim_baseboard) {
 	const toSwitch = 2 // NVML_NVLINK_DEVICE_TYPE_SWITCH
-	if board == nil {
-		return
-	}
 	gpu.nvlink_version, gpu.links = board.version, board.links
-	if board.fabric {
+	if board.fabric != 0 {
 		gpu.fabric = C.struct_sim_fabric{present: 1, state: fabricCompleted}
 	}
 	for i := range board.links {

@@ -41,7 +41,7 @@ func (s *State) Limits(slot Slot) (Limits, error) {
 	for i, name := range clockNames() {
 		out.Clocks[name] = uint64(gpu.clock_max[i])
 	}
-	board := C.sim_board(&gpu.model[0])
+	board := C.sim_board(s.sim, &gpu)
 	if board == nil {
 		return out, nil
 	}

@@ -114,7 +114,7 @@ func (s *State) ref(slot Slot) (C.struct_sim_ref, error) {
 // divisible returns the reference and the board of a GPU that supports MIG.
 func (s *State) divisible(slot Slot) (C.struct_sim_ref, *C.struct_sim_board, error) {
 	gpu, err := s.gpu(slot)
-	board := C.sim_board(&gpu.model[0])
+	board := C.sim_board(s.sim, &gpu)
 	if err == nil && board == nil {
 		err = fmt.Errorf("GPU of model %s in slot %d: %w", getString(gpu.model[:]), slot, ErrIndivisible)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"outrigger.dev/sim/internal/model"
 	"outrigger.dev/sim/internal/state"
 )
 
@@ -15,8 +16,8 @@ import (
 func boards(t *testing.T) []state.Board {
 	t.Helper()
 	var boards []state.Board
-	for _, model := range state.Models() {
-		board, err := state.LookupBoard(model)
+	for _, name := range model.Names() {
+		board, err := create(t, state.NewSpec(name, 1)).Board(0)
 		if errors.Is(err, state.ErrIndivisible) {
 			continue
 		}
@@ -34,9 +35,9 @@ func whole(g state.GIProfile) state.CIProfile {
 // divided returns a node of one GPU in MIG mode, and what it can be divided into.
 func divided(t *testing.T, model string) (*state.State, state.Board) {
 	t.Helper()
-	board, err := state.LookupBoard(model)
-	assert.NilError(t, err)
 	s := create(t, state.NewSpec(model, 1))
+	board, err := s.Board(0)
+	assert.NilError(t, err)
 	setMode(t, s, true)
 	return s, board
 }
@@ -177,7 +178,7 @@ func add(sum *state.GIProfile, p state.GIProfile) {
 }
 
 // excess returns what instances have in sum that the largest one, which takes
-// the whole board, has not.
+// the whole board, has not. The SMs of some boards are unknown.
 func excess(board state.Board, sum state.GIProfile) []string {
 	all := slices.MaxFunc(board.Profiles, func(a, b state.GIProfile) int { return a.Slices - b.Slices })
 	var found []string
@@ -190,7 +191,7 @@ func excess(board state.Board, sum state.GIProfile) []string {
 		"OFA engines":     {sum.Engines.OFA, all.Engines.OFA},
 		"multiprocessors": {sum.SMs, all.SMs},
 	} {
-		if pair[0] > pair[1] {
+		if known := name != "multiprocessors" || board.SMs > 0 && all.SMs > 0; known && pair[0] > pair[1] {
 			found = append(found, fmt.Sprintf("%d %s of %d", pair[0], name, pair[1]))
 		}
 	}

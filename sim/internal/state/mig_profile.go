@@ -4,13 +4,14 @@ package state
 import "C"
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+
+	"outrigger.dev/sim/internal/model"
 )
 
-// Board has the MIG profiles of a product, a block of sim_models.c.
+// Board has the MIG profiles of a GPU.
 type Board struct {
 	Model string `json:"model"`
 	// MemoryMiB and SMs belong to the whole GPU, without MIG.
@@ -21,7 +22,6 @@ type Board struct {
 	MemorySlices  int `json:"memorySlices"`
 	// ModeNeedsReset is set if a change of the mode is pending until a reset.
 	ModeNeedsReset bool        `json:"modeNeedsReset"`
-	Verified       bool        `json:"verified"`
 	Source         string      `json:"source"`
 	Profiles       []GIProfile `json:"profiles"`
 }
@@ -70,22 +70,36 @@ type CIProfile struct {
 	Source   string `json:"source"`
 }
 
-// LookupBoard returns the board of a model. It returns ErrIndivisible for a model without MIG.
-func LookupBoard(model string) (Board, error) {
-	m, err := lookupModel(model)
-	if err != nil || m.mig.compute_slices == 0 {
-		return Board{}, fmt.Errorf("model %s: %w", model, cmp.Or(err, ErrIndivisible))
+// Board returns the board of a GPU. It returns ErrIndivisible for a GPU without MIG.
+func (s *State) Board(slot Slot) (Board, error) {
+	_, board, err := s.divisible(slot)
+	if err != nil {
+		return Board{}, err
 	}
-	return describeBoard(model, m), nil
+	gpu, err := s.gpu(slot)
+	if err != nil {
+		return Board{}, err
+	}
+	return describeBoard(&gpu, board), nil
 }
 
-func describeBoard(name string, m *C.struct_sim_model) Board {
-	board := &m.mig
+// BoardOf returns the board of a model. It returns ErrIndivisible for a model without MIG.
+func BoardOf(m model.Model) (Board, error) {
+	if m.MIG == nil {
+		return Board{}, fmt.Errorf("model %s: %w", m.Name, ErrIndivisible)
+	}
+	c, err := modelOf(m)
+	if err != nil {
+		return Board{}, err
+	}
+	return describeBoard(&c.gpu, &c.mig), nil
+}
+
+func describeBoard(gpu *C.struct_sim_gpu, board *C.struct_sim_board) Board {
 	b := Board{
-		Model: name, MemoryMiB: int(m.gpu.memory_total >> 20), SMs: int(m.gpu.sms),
+		Model: getString(gpu.model[:]), MemoryMiB: int(gpu.memory_total >> 20), SMs: int(gpu.sms),
 		ComputeSlices: int(board.compute_slices), MemorySlices: int(board.memory_slices),
-		ModeNeedsReset: bool(board.mode_needs_reset),
-		Verified:       bool(board.verified), Source: C.GoString(board.source),
+		ModeNeedsReset: board.mode_needs_reset != 0, Source: getString(board.source[:]),
 	}
 	for i := range C.uint32_t(C.SIM_GI_PROFILES) {
 		p := C.sim_gi_profile(board, i)
@@ -93,13 +107,13 @@ func describeBoard(name string, m *C.struct_sim_model) Board {
 			continue
 		}
 		g := GIProfile{
-			Profile: int(p.profile), ID: int(p.id), Name: C.GoString(p.name),
+			Profile: int(p.profile), ID: int(p.id), Name: getString(p.name[:]),
 			Slices: int(p.slices), Size: int(p.size), Starts: bits(p.starts), Max: int(p.max),
-			MemoryMiB: int(p.memory_mib), SMs: int(p.sms), Media: p.media != 0,
+			MemoryMiB: int(p.memory_mib), SMs: int(p.sms), Media: strings.Contains(getString(p.name[:]), "+me"),
 			Engines: Engines{
 				Copy: int(p.copy), Decoder: int(p.decoder), Encoder: int(p.encoder), JPEG: int(p.jpeg), OFA: int(p.ofa),
 			},
-			Verified: bool(p.verified), Source: C.GoString(p.source),
+			Verified: p.verified != 0, Source: getString(p.source[:]),
 		}
 		for j := range C.uint32_t(C.SIM_CI_PROFILES) {
 			var c C.struct_sim_ci_profile

@@ -20,7 +20,7 @@ func (s *State) MIG(slot Slot) (MIG, error) {
 
 // mig returns the MIG state of a GPU, or nil if it does not support MIG.
 func (s *State) mig(gpu *C.struct_sim_gpu) *MIG {
-	board := C.sim_board(&gpu.model[0])
+	board := C.sim_board(s.sim, gpu)
 	if board == nil {
 		return nil
 	}
@@ -50,7 +50,7 @@ func (s *State) readMIG(slot C.uint32_t, board *C.struct_sim_board) MIG {
 // describeGI describes a GPU instance without its compute instances.
 func describeGI(board *C.struct_sim_board, gpu C.uint32_t, gi *C.struct_sim_gi) GPUInstance {
 	return GPUInstance{
-		ID: int(gi.id), Profile: C.GoString(C.sim_gi_profile(board, gi.profile).name),
+		ID: int(gi.id), Profile: getString(C.sim_gi_profile(board, gi.profile).name[:]),
 		Start: int(gi.start), Size: int(gi.size), Minor: int(C.sim_gi_minor(gpu, gi.id)),
 		ComputeInstances: []ComputeInstance{}, generation: uint64(gi.generation), Values: activity(gi),
 	}

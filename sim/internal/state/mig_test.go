@@ -139,7 +139,7 @@ func TestMinorsOfAnotherGPU(t *testing.T) {
 	if _, err := s.SetMIGMode(6, true); err != nil {
 		t.Fatal(err)
 	}
-	board, err := state.LookupBoard("h100-80")
+	board, err := s.Board(6)
 	assert.NilError(t, err)
 	profile, _ := find(t, board, "1g.10gb")
 	gi, err := s.CreateGPUInstance(6, profile, 4)
@@ -181,7 +181,7 @@ func TestUUIDsFollowThePlace(t *testing.T) {
 // An event is there for each change, and only for changes.
 func TestChangesRaiseEvents(t *testing.T) {
 	s := create(t, state.NewSpec("h100-80", 1))
-	board, err := state.LookupBoard("h100-80")
+	board, err := s.Board(0)
 	assert.NilError(t, err)
 	profile, _ := find(t, board, "7g.80gb")
 	var gi state.GPUInstance

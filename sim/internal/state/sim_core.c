@@ -78,6 +78,11 @@ uint64_t sim_layout(void)
 		FIELD(sim_ring, wake), FIELD(sim_ring, event), sizeof(struct sim_event),
 		FIELD(sim_call, forced), sizeof(struct sim_call),
 		FIELD(sim_state, fault), FIELD(sim_fault, symbol), FIELD(sim_fault, answer),
+		FIELD(sim_state, models), FIELD(sim_models, model), FIELD(sim_gpu, model_at),
+		FIELD(sim_model, board), FIELD(sim_model, place), FIELD(sim_model, mig), sizeof(struct sim_model),
+		FIELD(sim_board, source), FIELD(sim_board, profile), FIELD(sim_gi_profile, name),
+		FIELD(sim_gi_profile, memory_mib), FIELD(sim_gi_profile, ofa), FIELD(sim_gi_profile, source),
+		sizeof(struct sim_gi_profile), sizeof(struct sim_place), sizeof(struct sim_baseboard),
 	};
 #undef FIELD
 	uint64_t h = hash(0xcbf29ce484222325u, fields, sizeof(fields));
@@ -136,6 +141,25 @@ static bool valid_mig(struct sim *sim, uint32_t slot)
 	return true;
 }
 
+/* valid_models reports whether the texts of all models end. */
+static bool valid_models(const struct sim_models *models)
+{
+#define ENDS(field) ends(field, sizeof(field))
+	if (models->count > SIM_MAX_MODELS)
+		return false;
+	for (uint32_t m = 0; m < models->count; m++) {
+		const struct sim_board *board = &models->model[m].mig;
+		if (!ENDS(models->model[m].gpu.model) || !ENDS(models->model[m].gpu.name) || !ENDS(board->source))
+			return false;
+		for (uint32_t i = 0; i < SIM_GI_PROFILES; i++) {
+			if (!ENDS(board->profile[i].name) || !ENDS(board->profile[i].source))
+				return false;
+		}
+	}
+	return true;
+#undef ENDS
+}
+
 /* valid reports whether all indices and lengths in the file are within their
  * bounds. */
 static bool valid(struct sim *sim)
@@ -146,13 +170,13 @@ static bool valid(struct sim *sim)
 
 	sim_read_driver(sim, &driver);
 	if (!ends(driver.version, sizeof(driver.version)) || !ends(driver.nvml_version, sizeof(driver.nvml_version)) ||
-	    !ends(sim->state->node, sizeof(sim->state->node)))
+	    !ends(sim->state->node, sizeof(sim->state->node)) || !valid_models(&sim->state->models))
 		return false;
 	for (uint32_t slot = 0; slot < SIM_MAX_GPUS; slot++) {
 		sim_read_gpu(sim, slot, &gpu);
 		if (gpu.generation == 0)
 			continue;
-		if (gpu.minor != slot || gpu.links > SIM_MAX_LINKS || !ENDS(model) || !ENDS(name) || !ENDS(uuid) ||
+		if (gpu.minor != slot || gpu.model_at >= sim->state->models.count || gpu.links > SIM_MAX_LINKS || !ENDS(model) || !ENDS(name) || !ENDS(uuid) ||
 		    !ENDS(serial) || !ENDS(board_part) || !ENDS(vbios) || !ENDS(inforom_image) || !ENDS(inforom_oem) || !ENDS(inforom_ecc) ||
 		    !valid_mig(sim, slot))
 			return false;

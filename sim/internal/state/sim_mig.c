@@ -21,7 +21,7 @@ enum sim_status sim_change_begin(struct sim *sim, struct sim_ref ref, struct sim
 	change->ref = ref;
 	sim_read_gpu(sim, ref.slot, &change->gpu);
 	sim_read_mig(sim, ref.slot, &change->mig);
-	change->board = sim_board(change->gpu.model);
+	change->board = sim_board(sim, &change->gpu);
 	if (change->gpu.generation == 0 || change->gpu.generation != ref.generation || change->gpu.lost != SIM_PRESENT)
 		status = SIM_GPU_IS_LOST;
 	else if (change->board == NULL)

@@ -31,20 +31,21 @@ enum sim_status {
 #define SIM_GI_PROFILES 18 /* NVML_GPU_INSTANCE_PROFILE_COUNT */
 #define SIM_CI_PROFILES 9  /* NVML_COMPUTE_INSTANCE_PROFILE_COUNT */
 
-/* A kind of GPU instance, a row of sim_models.c. */
+#define SIM_SOURCE 256
+
+/* A kind of GPU instance. */
 struct sim_gi_profile {
 	uint32_t profile; /* NVML_GPU_INSTANCE_PROFILE_… */
 	uint32_t id;      /* ID for creating it: nvmlGpuInstanceProfileInfo_t.id */
-	const char *name; /* as in nvidia-smi: "1g.5gb+me" */
+	char name[32];    /* as in nvidia-smi: "1g.5gb+me" */
 	uint32_t slices;  /* compute slices */
 	uint32_t size;    /* memory slices */
 	uint32_t starts;  /* bit n: may start at memory slice n */
 	uint32_t max;     /* instances of this kind on an empty GPU */
 	uint32_t memory_mib, sms;
 	uint32_t copy, decoder, encoder, jpeg, ofa; /* engines */
-	uint32_t media; /* 1: only one instance of the GPU may have it: "+me" */
-	bool verified;  /* its instances were compared with hardware */
-	const char *source;
+	uint32_t verified; /* 1: its instances were compared with hardware */
+	char source[SIM_SOURCE];
 };
 
 /* A kind of compute instance within a kind of GPU instance. It shares all
@@ -56,7 +57,7 @@ struct sim_ci_profile {
 	uint32_t starts; /* bit n: may start at compute slice n */
 	uint32_t max;
 	uint32_t sms;
-	char name[32]; /* "1c.3g.20gb"; "3g.20gb" for the whole GPU instance */
+	char name[48]; /* "1c.3g.20gb"; "3g.20gb" for the whole GPU instance */
 	bool verified;
 	const char *source;
 };
@@ -65,16 +66,15 @@ struct sim_ci_profile {
 struct sim_board {
 	uint32_t compute_slices, memory_slices;
 	uint32_t slice_sms; /* SMs of one compute slice */
-	/* True (Ampere): a change of the mode waits for a reset of the GPU, and a
-	 * reboot keeps the mode. False: a change is immediate, and a reboot turns
+	/* 1 (Ampere): a change of the mode waits for a reset of the GPU, and a
+	 * reboot keeps the mode. 0: a change is immediate, and a reboot turns
 	 * the mode off. */
-	bool mode_needs_reset;
-	/* The free place that the driver chooses. True: the lowest (published
-	 * output of an A30). False: the highest (examples of the MIG user guide on
+	uint32_t mode_needs_reset;
+	/* The free place that the driver chooses. 1: the lowest (published
+	 * output of an A30). 0: the highest (examples of the MIG user guide on
 	 * A100: 1g at 6, 2g at 4, 4g at 0; assumed for the other products). */
-	bool from_below;
-	bool verified;
-	const char *source;
+	uint32_t from_below;
+	char source[SIM_SOURCE];
 	struct sim_gi_profile profile[SIM_GI_PROFILES]; /* no name: end of the list */
 };
 
@@ -97,8 +97,11 @@ struct sim_ci_request {
 	uint32_t size;
 };
 
+/* sim_model.c. NULL: the product of the GPU cannot be divided. The board is in the
+ * state and never changes. */
+const struct sim_board *sim_board(struct sim *sim, const struct sim_gpu *gpu);
+
 /* sim_mig_tables.c: look-ups in the profiles of boards. NULL or false: not found. */
-const struct sim_board *sim_board(const char *model);
 const struct sim_gi_profile *sim_gi_profile(const struct sim_board *board, uint32_t profile);
 const struct sim_gi_profile *sim_gi_profile_by_id(const struct sim_board *board, uint32_t id);
 bool sim_ci_profile(const struct sim_board *board, const struct sim_gi_profile *gi, uint32_t profile,

@@ -8,9 +8,43 @@ static bool overlap(uint32_t a, uint32_t a_size, uint32_t b, uint32_t b_size)
 	return a < b + b_size && b < a + a_size;
 }
 
+/* The media engines, which instances do not share. */
+struct engines {
+	uint32_t decoder, encoder, jpeg, ofa;
+};
+
+static struct engines engines(const struct sim_gi_profile *profile)
+{
+	return (struct engines){profile->decoder, profile->encoder, profile->jpeg, profile->ofa};
+}
+
+static void add(struct engines *sum, struct engines more)
+{
+	sum->decoder += more.decoder;
+	sum->encoder += more.encoder;
+	sum->jpeg += more.jpeg;
+	sum->ofa += more.ofa;
+}
+
+/* enough reports whether a board has these engines: the most that one profile has. */
+static bool enough(const struct sim_board *board, struct engines used)
+{
+	bool decoder = false, encoder = false, jpeg = false, ofa = false;
+
+	for (uint32_t i = 0; i < SIM_GI_PROFILES; i++) {
+		struct engines most = engines(&board->profile[i]);
+		decoder = decoder || used.decoder <= most.decoder;
+		encoder = encoder || used.encoder <= most.encoder;
+		jpeg = jpeg || used.jpeg <= most.jpeg;
+		ofa = ofa || used.ofa <= most.ofa;
+	}
+	return decoder && encoder && jpeg && ofa;
+}
+
 bool sim_gi_fits(const struct sim_board *board, const struct sim_mig *mig,
 	     const struct sim_gi_profile *profile, uint32_t start)
 {
+	struct engines used = engines(profile);
 	uint32_t slices = profile->slices, same = 0;
 
 	if (start >= SIM_MAX_STARTS || (profile->starts >> start & 1) == 0 || mig->gis == SIM_MAX_GIS)
@@ -18,13 +52,13 @@ bool sim_gi_fits(const struct sim_board *board, const struct sim_mig *mig,
 	for (uint32_t i = 0; i < mig->gis; i++) {
 		const struct sim_gi *gi = &mig->gi[i];
 		const struct sim_gi_profile *other = sim_gi_profile(board, gi->profile);
-		if (other == NULL || overlap(start, profile->size, gi->start, gi->size) ||
-		    (profile->media && other->media))
+		if (other == NULL || overlap(start, profile->size, gi->start, gi->size))
 			return false;
+		add(&used, engines(other));
 		slices += other->slices;
 		same += other == profile;
 	}
-	return slices <= board->compute_slices && same < profile->max;
+	return slices <= board->compute_slices && same < profile->max && enough(board, used);
 }
 
 /* A search from the highest place leaves room for small instances if the large

@@ -33,16 +33,9 @@ static const struct {
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
-const struct sim_board *sim_board(const char *name)
-{
-	const struct sim_model *model = sim_model(name);
-
-	return model != NULL && model->mig.compute_slices > 0 ? &model->mig : NULL;
-}
-
 const struct sim_gi_profile *sim_gi_profile(const struct sim_board *board, uint32_t profile)
 {
-	for (size_t i = 0; i < SIM_GI_PROFILES && board->profile[i].name != NULL; i++) {
+	for (size_t i = 0; i < SIM_GI_PROFILES && board->profile[i].name[0] != '\0'; i++) {
 		if (board->profile[i].profile == profile)
 			return &board->profile[i];
 	}
@@ -51,7 +44,7 @@ const struct sim_gi_profile *sim_gi_profile(const struct sim_board *board, uint3
 
 const struct sim_gi_profile *sim_gi_profile_by_id(const struct sim_board *board, uint32_t id)
 {
-	for (size_t i = 0; i < SIM_GI_PROFILES && board->profile[i].name != NULL; i++) {
+	for (size_t i = 0; i < SIM_GI_PROFILES && board->profile[i].name[0] != '\0'; i++) {
 		if (board->profile[i].id == id)
 			return &board->profile[i];
 	}
@@ -59,7 +52,8 @@ const struct sim_gi_profile *sim_gi_profile_by_id(const struct sim_board *board,
 }
 
 /* fill describes a row for a GPU instance. A part of a GPU instance has the SMs
- * of its slices. The whole may have more SMs, such as 3g on Hopper. */
+ * of its slices. The whole may have more SMs, such as 3g on Hopper.
+ * 0: unknown. */
 static void fill(const struct sim_board *board, const struct sim_gi_profile *gi, size_t row,
 		 struct sim_ci_profile *out)
 {
@@ -71,7 +65,7 @@ static void fill(const struct sim_board *board, const struct sim_gi_profile *gi,
 		.slices = slices,
 		.starts = ci_rows[row].starts,
 		.max = ci_rows[row].max,
-		.sms = slices == gi->slices ? gi->sms : slices * board->slice_sms,
+		.sms = slices == gi->slices || gi->sms == 0 ? gi->sms : slices * board->slice_sms,
 		.verified = ci_rows[row].verified,
 		.source = ci_rows[row].source,
 	};

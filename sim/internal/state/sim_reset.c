@@ -23,7 +23,7 @@ void sim_restart_mig(struct sim *sim, uint32_t slot, enum sim_restart what)
 	struct sim_gpu gpu;
 
 	sim_read_gpu(sim, slot, &gpu);
-	const struct sim_board *board = sim_board(gpu.model);
+	const struct sim_board *board = sim_board(sim, &gpu);
 	if (gpu.generation == 0 || board == NULL)
 		return;
 	sim_read_mig(sim, slot, &before);

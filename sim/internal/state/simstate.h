@@ -11,6 +11,7 @@
  *   - gpu[], mig[], counters[], procs and driver change between two steps of
  *     the sequence lock `seq`. Read them with sim_read_…, and change them with
  *     sim_write_… or the functions of sim_mig.h, never in place.
+ *   - models only grows, see sim_model.h.
  *   - ring is written under sim_lock and read with sim_next_event.
  *   - Single words (latency, counters, forced return codes) are plain atomics.
  * A process with read-only access to the file does not change it: its calls are
@@ -26,7 +27,7 @@
 #define SIM_MAGIC "OUTRIGSM"
 /* Raise SIM_VERSION when the meaning of a field changes. sim_header.layout already
  * detects changes of sizes, places and the list of symbols. */
-#define SIM_VERSION 2
+#define SIM_VERSION 3
 
 #define SIM_MAX_GPUS 16
 #define SIM_MAX_LINKS 18
@@ -36,6 +37,8 @@
 #define SIM_MAX_GIS 8   /* GPU instances of a GPU; no board has more than 7 */
 #define SIM_MAX_CIS 8   /* compute instances of a GPU, each with at least one slice */
 #define SIM_MAX_PROCS 256
+
+struct sim; /* an open state file */
 
 #include "sim_fault.h"
 #include "sim_telemetry.h"
@@ -96,7 +99,9 @@ enum sim_lost {
 /* A slot of the machine. Its number is the minor of the device node. */
 struct sim_gpu {
 	uint64_t generation; /* of the GPU in the slot, never used twice; 0: no GPU */
-	char model[16];      /* gpu-sim's name of the product: "h100-80" */
+	char model[32];      /* gpu-sim's name of the product: "h100-80" */
+	uint32_t model_at;   /* its place in sim_state.models */
+	uint32_t pad;
 	char name[96];
 	char uuid[48];
 	char serial[32];
@@ -235,6 +240,8 @@ struct sim_call {
 	uint32_t pad;
 };
 
+#include "sim_model.h"
+
 struct sim_state {
 	struct sim_header header;
 	char node[64];
@@ -250,8 +257,8 @@ struct sim_state {
 	struct sim_ring ring;
 	struct sim_call call[SIM_SYMBOLS];
 	struct sim_fault fault;
+	struct sim_models models;
 };
-
 
 enum sim_error {
 	SIM_OK = 0,
@@ -302,7 +309,5 @@ bool sim_wait_event(struct sim *sim, uint64_t seen, int64_t deadline_ns);
 void sim_follow(struct sim *sim, uint64_t number);
 void sim_wait_followed(struct sim *sim, uint64_t number);
 int64_t sim_now_ns(void);
-
-#include "sim_model.h"
 
 #endif

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 )
 
@@ -28,13 +29,16 @@ type Spec struct {
 	CUDA Version
 	// DriverOff leaves the driver unloaded.
 	DriverOff bool
+	// Model is an argument of model.Find: the model of each GPU without one, and of the GPUs that are
+	// plugged later. If it is empty, it is the model of the first GPU, or model.Default.
+	Model string
 	// GPUs are put into the slots 0, 1, …. Their number is at most MaxGPUs.
 	GPUs []GPUSpec
 }
 
 // GPUSpec describes one GPU.
 type GPUSpec struct {
-	// Model is one of Models.
+	// Model is an argument of model.Find. If it is empty, it is the model of the node.
 	Model string
 	// UUID defaults to a UUID that is derived from the node's name.
 	UUID string
@@ -57,11 +61,7 @@ func DefaultCUDA() Version { return Version{Major: 13} }
 
 // NewSpec describes a node with count GPUs of one model.
 func NewSpec(model string, count int) Spec {
-	var spec Spec
-	for range count {
-		spec.GPUs = append(spec.GPUs, GPUSpec{Model: model})
-	}
-	return spec
+	return Spec{Model: model, GPUs: make([]GPUSpec, count)}
 }
 
 func (spec Spec) withDefaults() Spec {
@@ -86,11 +86,8 @@ func (spec Spec) Validate() error {
 	if len(spec.GPUs) > MaxGPUs {
 		errs = append(errs, fmt.Errorf("%d GPUs: a node has at most %d", len(spec.GPUs), MaxGPUs))
 	}
-	for _, gpu := range spec.GPUs {
-		if _, err := lookupModel(gpu.Model); err != nil {
-			errs = append(errs, err)
-			break // do not repeat the same mistake for each GPU
-		}
+	if _, err := spec.models(); err != nil {
+		errs = append(errs, err)
 	}
 	if spec.DriverVersion != "" && !driverVersion.MatchString(spec.DriverVersion) {
 		errs = append(errs, fmt.Errorf("driver version %q: want digits and dots, as 580.95.05", spec.DriverVersion))
@@ -101,6 +98,29 @@ func (spec Spec) Validate() error {
 	return errors.Join(errs...)
 }
 
+// models returns the models of a new node, its own first. It stops at the first unknown model.
+func (spec Spec) models() (*C.struct_sim_models, error) {
+	own := spec.Model
+	if own == "" && len(spec.GPUs) > 0 {
+		own = spec.GPUs[0].Model
+	}
+	table := &C.struct_sim_models{}
+	refs := []string{own}
+	for _, g := range spec.GPUs {
+		if !slices.Contains(refs, g.Model) {
+			refs = append(refs, g.Model)
+		}
+	}
+	for _, ref := range refs {
+		at, m, err := modelIn(table, ref)
+		if err != nil {
+			return nil, err
+		}
+		addModel(table, at, m)
+	}
+	return table, nil
+}
+
 // image returns the content of the state file of a new node.
 func (spec Spec) image() (*C.struct_sim_state, error) {
 	if err := spec.Validate(); err != nil {
@@ -109,12 +129,11 @@ func (spec Spec) image() (*C.struct_sim_state, error) {
 	spec = spec.withDefaults()
 	image := &C.struct_sim_state{}
 	C.sim_header_init(&image.header)
-	err := errors.Join(
+	if err := errors.Join(
 		setString(image.node[:], spec.Node),
 		setString(image.driver.version[:], spec.DriverVersion),
 		setString(image.driver.nvml_version[:], spec.NVMLVersion),
-	)
-	if err != nil {
+	); err != nil {
 		return nil, err
 	}
 	image.driver.cuda_version = C.uint32_t(spec.CUDA.Major*1000 + spec.CUDA.Minor*10)
@@ -122,9 +141,19 @@ func (spec Spec) image() (*C.struct_sim_state, error) {
 		image.driver.loaded = 1
 		image.driver.loads = 1
 	}
+	models, err := spec.models()
+	if err != nil {
+		return nil, err
+	}
+	image.models = *models
 	for i, g := range spec.GPUs {
 		image.generations++
-		if err := fillGPU(&image.gpu[i], g, Slot(i), spec.Node, uint64(image.generations)); err != nil {
+		at, m, err := modelIn(&image.models, g.Model)
+		if err != nil {
+			return nil, err
+		}
+		from := origin{model: m, modelAt: at, uuid: g.UUID, node: spec.Node, generation: uint64(image.generations)}
+		if err := fillGPU(&image.gpu[i], from, Slot(i)); err != nil {
 			return nil, err
 		}
 		now := C.sim_now_us()

@@ -69,7 +69,7 @@ func TestCreateRejects(t *testing.T) {
 		spec state.Spec
 		want string
 	}{
-		"a model that is unknown": {state.NewSpec("b300", 2), `model "b300" is unknown: want one of a100-40, `},
+		"a model that is unknown": {state.NewSpec("b300", 2), `model "b300" is unknown: want one of a10, a100-40, `},
 		"too many GPUs":           {state.NewSpec("l4", 17), "17 GPUs: a node has at most 16"},
 		"a UUID twice": {
 			state.Spec{GPUs: []state.GPUSpec{{Model: "l4", UUID: "GPU-1"}, {Model: "l4", UUID: "GPU-1"}}},

@@ -44,7 +44,7 @@ func (n Node) Divide(names ...string) (uuids []string) {
 	n.Helper()
 	_, err := n.State.SetMIGMode(0, true)
 	assert.NilError(n, err)
-	board, err := state.LookupBoard(n.GPU(0).Model)
+	board, err := n.State.Board(0)
 	assert.NilError(n, err)
 	for _, name := range names {
 		profile, part, err := board.Find(name)
