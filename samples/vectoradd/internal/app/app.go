@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"path/filepath"
 
 	"github.com/urfave/cli/v2"
 
@@ -16,6 +17,7 @@ import (
 	"outrigger.dev/samples/vectoradd/internal/cuda"
 	"outrigger.dev/samples/vectoradd/internal/devnode"
 	"outrigger.dev/samples/vectoradd/internal/kernel"
+	"outrigger.dev/samples/vectoradd/internal/nvml"
 )
 
 const minVersion = cuda.Version(kernel.MinCUDA)
@@ -133,6 +135,20 @@ func flags(c *Config) []cli.Flag {
 	}
 }
 
+// fault returns why this process has no GPU, with the fix, or "".
+func (c Config) fault() string {
+	library := "libnvidia-ml.so.1"
+	if dir := filepath.Dir(c.Library); filepath.IsAbs(dir) {
+		library = filepath.Join(dir, library)
+	}
+	answer := nvml.Ask(library)
+	if len(answer.Lost) > 0 {
+		return fmt.Sprintf("GPU %d is lost: it has fallen off the bus or needs a reset; see the kernel log (dmesg | grep Xid), "+
+			"and reset the GPU (nvidia-smi --gpu-reset) or restart the node", answer.Lost[0])
+	}
+	return devnode.Check(c.DevRoot).Fault(answer.Loaded)
+}
+
 // Run runs vectoradd with the configuration c and explains its errors.
 func Run(c Config, stdout io.Writer) error {
 	if c.Report && c.List {
@@ -154,7 +170,7 @@ func Run(c Config, stdout io.Writer) error {
 	if err == nil {
 		return nil
 	}
-	return explain(err, devnode.Check(c.DevRoot).Fault())
+	return explain(err, c.fault())
 }
 
 func run(c Config, stdout io.Writer) error {

@@ -137,3 +137,18 @@ func TestOnAMIGDevice(t *testing.T) {
 		t.Errorf("stdout (-want +got):\n%s", diff)
 	}
 }
+
+// The device nodes of a simulated node answer as if there were no driver, also if the GPU is lost.
+func TestALostGPUIsNamed(t *testing.T) {
+	for _, how := range []string{"handle", "calls"} {
+		t.Run(how, func(t *testing.T) {
+			s := simulate(t, "l4")
+			s.call(t, "lose", "--how", how, "0")
+			s.call(t, "lose", "--how", how, "1")
+			code, stdout, stderr := s.run(t)
+			if code != 1 || stdout != "" || !strings.Contains(stderr, "GPU 0 is lost") || strings.Contains(stderr, "load the") {
+				t.Errorf("exit code %d, stdout %q, stderr %q, want the lost GPU", code, stdout, stderr)
+			}
+		})
+	}
+}

@@ -58,19 +58,20 @@ func open(path string) State {
 }
 
 // Fault returns the first problem of the nodes that prevents CUDA from working, with
-// the fix. It returns "" if the nodes are not the cause.
-func (n Nodes) Fault() string {
+// the fix. It returns "" if the nodes are not the cause. driverLoaded says that the driver answers: a
+// node that no driver serves is then not the cause.
+func (n Nodes) Fault(driverLoaded bool) string {
 	if len(n.GPUs) == 0 {
 		return "there is no node of a GPU (/dev/nvidia0, …): request one for this container " +
 			Request() + ", or load the driver on this host"
 	}
 	for _, state := range []State{n.Control, n.UVM} {
-		if state.Err != nil {
+		if state.Err != nil && !(driverLoaded && state.unserved()) {
 			return state.fault()
 		}
 	}
 	// One working GPU is enough, because CUDA ignores the others.
-	if slices.ContainsFunc(n.GPUs, func(s State) bool { return s.Err == nil }) {
+	if slices.ContainsFunc(n.GPUs, func(s State) bool { return s.Err == nil || driverLoaded && s.unserved() }) {
 		return ""
 	}
 	return n.GPUs[0].fault()
@@ -84,6 +85,11 @@ func Request() string {
 	return "(docker run --gpus 1)"
 }
 
+// unserved reports whether no driver serves the node.
+func (s State) unserved() bool {
+	return errors.Is(s.Err, unix.ENXIO) || errors.Is(s.Err, unix.ENODEV)
+}
+
 func (s State) fault() string {
 	switch {
 	case errors.Is(s.Err, fs.ErrNotExist):
@@ -94,7 +100,7 @@ func (s State) fault() string {
 	case errors.Is(s.Err, unix.EACCES):
 		return fmt.Sprintf("no permission on %s (EACCES): user %d cannot read and write it; run as a user of its group, or load the "+
 			"nvidia module with NVreg_DeviceFileMode=0666", s.Path, os.Getuid())
-	case errors.Is(s.Err, unix.ENXIO), errors.Is(s.Err, unix.ENODEV):
+	case s.unserved():
 		return fmt.Sprintf("%s has no driver: load the nvidia and nvidia_uvm modules on the host", s.Path)
 	default:
 		return fmt.Sprintf("%v: check the kernel log (dmesg | grep NVRM)", s.Err)

@@ -33,7 +33,7 @@ func TestFaultNamesTheNodeAndTheFix(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := tc.nodes.Fault()
+			got := tc.nodes.Fault(false)
 			if len(tc.want) == 0 && got != "" {
 				t.Errorf("got %q, want no fault", got)
 			}
@@ -64,7 +64,25 @@ func TestCheckOpensTheNodes(t *testing.T) {
 	if len(nodes.GPUs) != 2 || nodes.GPUs[1].Path != filepath.Join(dev, "nvidia10") {
 		t.Errorf("GPUs: %v", nodes.GPUs)
 	}
-	if got := nodes.Fault(); !strings.Contains(got, "nvidia-uvm is missing") {
+	if got := nodes.Fault(false); !strings.Contains(got, "nvidia-uvm is missing") {
 		t.Errorf("fault: %q", got)
+	}
+}
+
+// The nodes of a lost GPU answer as if there were no driver. The driver knows better.
+func TestNodesAreNotTheCauseIfTheDriverAnswers(t *testing.T) {
+	bad := func(path string, errno syscall.Errno) devnode.State {
+		return devnode.State{Path: path, Err: &fs.PathError{Op: "open", Path: path, Err: errno}}
+	}
+	unserved := devnode.Nodes{
+		Control: bad("/dev/nvidiactl", syscall.ENXIO), UVM: bad("/dev/nvidia-uvm", syscall.ENXIO),
+		GPUs: []devnode.State{bad("/dev/nvidia0", syscall.ENODEV)},
+	}
+	if got := unserved.Fault(true); got != "" {
+		t.Errorf("got %q, want no fault", got)
+	}
+	unserved.GPUs[0] = bad("/dev/nvidia0", syscall.EPERM)
+	if got := unserved.Fault(true); !strings.Contains(got, "EPERM") {
+		t.Errorf("got %q, want the permission", got)
 	}
 }
