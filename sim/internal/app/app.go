@@ -87,7 +87,10 @@ func (cmd command) cli() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return errors.Join(cmd.run(c, n), n.Close())
+			if err := errors.Join(cmd.run(c, n), n.Close()); err != nil {
+				return rootError{err, root}
+			}
+			return nil
 		},
 	}
 }

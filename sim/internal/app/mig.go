@@ -77,7 +77,7 @@ func migModeCommand() *cli.Command {
 		case state.ModeActive:
 			what += ":"
 		}
-		return printGPU(c, what, g)
+		return printGPU(c, withRoot(what, n.Root()), g)
 	})
 }
 
