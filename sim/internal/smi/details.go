@@ -49,9 +49,9 @@ type (
 	}
 	// pciInfo is nvmlPciInfo_t.
 	pciInfo struct {
-		_                       [16]byte
-		_, _, _, pciDeviceID, _ uint32
-		id                      [32]byte
+		_                                           [16]byte
+		domain, bus, device, pciDeviceID, subsystem uint32
+		id                                          [32]byte
 	}
 	// licences is nvmlGridLicensableFeatures_t.
 	licences struct {
@@ -90,6 +90,7 @@ const noInstance = 1<<32 - 1
 type node struct {
 	time         time.Time
 	driver, cuda string
+	attached     int
 	devices      []device
 }
 

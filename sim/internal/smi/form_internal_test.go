@@ -40,7 +40,8 @@ func sample() node {
 		processes: []process{{processInfo{77, 44 << 20, 2, 0}, "python"}},
 	}
 	return node{
-		time: time.Date(2026, 11, 2, 9, 30, 0, 0, time.UTC), driver: "570.86.15", cuda: "12.8",
+		attached: 3,
+		time:     time.Date(2026, 11, 2, 9, 30, 0, 0, time.UTC), driver: "570.86.15", cuda: "12.8",
 		devices: []device{whole, divided, {gpu: gpu{index: 2, err: errNoAnswer}}},
 	}
 }

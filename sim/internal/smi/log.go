@@ -29,7 +29,7 @@ func (n node) writeLog(out io.Writer) error {
 	l.value(0, "Driver Version", n.driver)
 	l.value(0, "CUDA Version", n.cuda)
 	l.WriteString("\n")
-	l.value(0, "Attached GPUs", fmt.Sprint(len(n.devices)))
+	l.value(0, "Attached GPUs", fmt.Sprint(n.attached))
 	for _, d := range n.devices {
 		if d.err == nil {
 			d.writeLog(l)
@@ -43,7 +43,7 @@ func (d device) writeLog(l *logger) {
 	mode := []string{"Disabled", "Enabled"}
 	l.title(0, "GPU "+d.busID())
 	l.value(1, "Product Name", d.name)
-	l.value(1, "Product Architecture", nameOf(d.architecture, "", "", "Kepler", "Maxwell", "Pascal", "Volta", "Turing", "Ampere", "Ada Lovelace", "Hopper", "Blackwell"))
+	l.value(1, "Product Architecture", nameOf(d.architecture, architectures()...))
 	l.value(1, "Display Active", nameOf(d.display, mode...))
 	l.value(1, "Persistence Mode", nameOf(d.persistence, mode...))
 	l.title(1, "MIG Mode")

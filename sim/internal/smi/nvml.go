@@ -16,6 +16,11 @@ typedef int (*of_device)(void *, void *);
 typedef int (*of_device_two)(void *, void *, void *);
 typedef int (*of_device_at)(void *, unsigned int, void *);
 typedef int (*of_device_kind)(void *, unsigned int, unsigned int, void *);
+typedef int (*of_device_three)(void *, unsigned int, unsigned int, unsigned int, void *);
+typedef int (*of_device_four)(void *, void *, void *, void *, void *);
+typedef int (*of_two_devices_at)(void *, void *, unsigned int, void *);
+typedef int (*affinity)(void *, unsigned int, void *, unsigned int);
+typedef int (*text_of_device_at)(void *, unsigned int, char *, unsigned int);
 typedef int (*text_of_device)(void *, char *, unsigned int);
 typedef int (*text_of_number)(unsigned int, char *, unsigned int);
 typedef int (*text)(char *, unsigned int);
@@ -28,6 +33,11 @@ static int call_of_device(void *f, void *h, void *out) { return ((of_device)f)(h
 static int call_of_device_two(void *f, void *h, void *a, void *b) { return ((of_device_two)f)(h, a, b); }
 static int call_of_device_at(void *f, void *h, unsigned int i, void *out) { return ((of_device_at)f)(h, i, out); }
 static int call_of_device_kind(void *f, void *h, unsigned int i, unsigned int j, void *out) { return ((of_device_kind)f)(h, i, j, out); }
+static int call_of_device_three(void *f, void *h, unsigned int i, unsigned int j, unsigned int k, void *out) { return ((of_device_three)f)(h, i, j, k, out); }
+static int call_of_device_four(void *f, void *h, void *a, void *b, void *c, void *d) { return ((of_device_four)f)(h, a, b, c, d); }
+static int call_of_two_devices_at(void *f, void *h, void *other, unsigned int i, void *out) { return ((of_two_devices_at)f)(h, other, i, out); }
+static int call_affinity(void *f, void *h, unsigned int n, void *out, unsigned int scope) { return ((affinity)f)(h, n, out, scope); }
+static int call_text_of_device_at(void *f, void *h, unsigned int i, char *b, unsigned int n) { return ((text_of_device_at)f)(h, i, b, n); }
 static int call_text_of_device(void *f, void *h, char *b, unsigned int n) { return ((text_of_device)f)(h, b, n); }
 static int call_text_of_number(void *f, unsigned int i, char *b, unsigned int n) { return ((text_of_number)f)(i, b, n); }
 static int call_text(void *f, char *b, unsigned int n) { return ((text)f)(b, n); }
@@ -100,6 +110,42 @@ func (l *library) deviceValueAt(device unsafe.Pointer, symbol string, i uint32, 
 func (l *library) deviceValueAt2(device unsafe.Pointer, symbol string, i, j uint32, out unsafe.Pointer) error {
 	return l.call(symbol, func(f unsafe.Pointer) C.int {
 		return C.call_of_device_kind(f, device, C.uint(i), C.uint(j), out)
+	})
+}
+
+// deviceValueAt3 is deviceValue for a function with three kinds.
+func (l *library) deviceValueAt3(device unsafe.Pointer, symbol string, i, j, k uint32, out unsafe.Pointer) error {
+	return l.call(symbol, func(f unsafe.Pointer) C.int {
+		return C.call_of_device_three(f, device, C.uint(i), C.uint(j), C.uint(k), out)
+	})
+}
+
+// deviceValues4 is deviceValue for a function with four results.
+func (l *library) deviceValues4(device unsafe.Pointer, symbol string, a, b, c, d unsafe.Pointer) error {
+	return l.call(symbol, func(f unsafe.Pointer) C.int { return C.call_of_device_four(f, device, a, b, c, d) })
+}
+
+// pairValueAt is deviceValueAt for a function of two devices.
+func (l *library) pairValueAt(device, other unsafe.Pointer, symbol string, i uint32, out unsafe.Pointer) error {
+	return l.call(symbol, func(f unsafe.Pointer) C.int {
+		return C.call_of_two_devices_at(f, device, other, C.uint(i), out)
+	})
+}
+
+// call3 is a call of a function of two devices with a result.
+func (l *library) call3(device, other unsafe.Pointer, symbol string, out unsafe.Pointer) error {
+	return l.call(symbol, func(f unsafe.Pointer) C.int { return C.call_of_device_two(f, device, other, out) })
+}
+
+// deviceAffinity calls a function for a device that writes a set of size words in a scope.
+func (l *library) deviceAffinity(device unsafe.Pointer, symbol string, size, scope uint32, out unsafe.Pointer) error {
+	return l.call(symbol, func(f unsafe.Pointer) C.int { return C.call_affinity(f, device, C.uint(size), out, C.uint(scope)) })
+}
+
+// textAt is text for a function with a kind.
+func (l *library) textAt(device unsafe.Pointer, symbol string, i uint32) (string, error) {
+	return l.buffer(symbol, func(f unsafe.Pointer, buf *C.char) C.int {
+		return C.call_text_of_device_at(f, device, C.uint(i), buf, textSize)
 	})
 }
 

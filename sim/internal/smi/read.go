@@ -13,6 +13,16 @@ type reader struct {
 	lib    *library
 	handle unsafe.Pointer
 	err    error
+	// gpu and node are set for fields.
+	gpu  gpu
+	node nodeInfo
+}
+
+// nodeInfo has values that are the same for all GPUs.
+type nodeInfo struct {
+	time   time.Time
+	driver string
+	count  int
 }
 
 // optionalOf returns the value that NVML has written, unless err is set. The value is unknown if
@@ -53,18 +63,22 @@ func (r *reader) memory() optional[memory] {
 	return optionalOf(r, value, err)
 }
 
-// node reads all values that nvidia-smi shows.
-func (l *library) node() (node, error) {
-	n := node{time: time.Now(), cuda: unknown}
+// cuda returns the newest CUDA version that the driver supports.
+func (l *library) cuda() string {
+	var version int32
+	if l.systemValue("nvmlSystemGetCudaDriverVersion_v2", unsafe.Pointer(&version)) != nil {
+		return unknown
+	}
+	return fmt.Sprintf("%d.%d", version/1000, version%1000/10)
+}
+
+// node reads the values that nvidia-smi shows of some GPUs. attached is the number of all GPUs.
+func (l *library) node(gpus []gpu, attached int) (node, error) {
+	n := node{time: time.Now(), cuda: l.cuda(), attached: attached}
 	var err error
 	if n.driver, err = l.driver(); err != nil {
 		return n, err
 	}
-	var cuda int32
-	if l.systemValue("nvmlSystemGetCudaDriverVersion_v2", unsafe.Pointer(&cuda)) == nil {
-		n.cuda = fmt.Sprintf("%d.%d", cuda/1000, cuda%1000/10)
-	}
-	gpus, err := l.gpus()
 	for _, g := range gpus {
 		n.devices = append(n.devices, l.device(g))
 	}

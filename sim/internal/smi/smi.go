@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
+	"time"
 )
 
 // Name is the name of the program nvidia-smi.
@@ -17,111 +17,136 @@ func IsProgram(name string) bool { return strings.HasPrefix(name, "nvidia-") }
 
 // Run simulates the program with this name.
 func Run(name string, args []string, out io.Writer) error {
-	if name == persistenced {
-		if err := startDaemon(); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		return nil
-	}
-	if name != Name {
-		return fmt.Errorf("%s: not simulated: this node's driver has the file only", name)
-	}
-	if r, ok := parseReset(args); ok {
-		if err := r.run(out); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		return nil
-	}
-	q, err := parse(args)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	if err := q.run(out); err != nil {
+	if err := run(name, args, out); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
 }
 
-// query describes the requested output.
-type query struct {
-	show   show
-	fields []string
-	header bool
-}
-
-// show is an output format.
-type show int
-
-const (
-	showFields show = iota // --query-gpu
-	showTable              // no argument
-	showList               // -L
-	showLog                // -q
-)
-
-func fields() []string { return []string{"index", "uuid", "name", "driver_version"} }
-
-func parse(args []string) (query, error) {
-	switch strings.Join(args, " ") {
-	case "":
-		return query{show: showTable}, nil
-	case "-L", "--list-gpus":
-		return query{show: showList}, nil
-	case "-q", "--query":
-		return query{show: showLog}, nil
+func run(name string, args []string, out io.Writer) error {
+	if name == persistenced {
+		return startDaemon()
 	}
-	var q query
-	format := ""
-	for _, arg := range args {
-		key, value, _ := strings.Cut(arg, "=")
-		switch key {
-		case "--query-gpu":
-			q.fields = strings.Split(value, ",")
-		case "--format":
-			format = value
-		default:
-			return q, notSimulated(strings.Join(args, " "))
-		}
+	if name != Name {
+		return errors.New("not simulated: this node's driver has the file only")
 	}
-	switch format {
-	case "csv":
-		q.header = true
-	case "csv,noheader":
-	default:
-		return q, notSimulated("--format=" + format)
+	if r, ok := parseReset(args); ok {
+		return r.run(out)
 	}
-	for _, f := range q.fields {
-		if !slices.Contains(fields(), f) {
-			return q, notSimulated("--query-gpu=" + f)
-		}
+	q, err := parse(args)
+	if err != nil {
+		return err
 	}
-	if len(q.fields) == 0 {
-		return q, notSimulated("no --query-gpu")
-	}
-	return q, nil
-}
-
-func notSimulated(what string) error {
-	return fmt.Errorf("%s: not simulated; there are the table without arguments, -q and -L alone, -r -i GPU,… and --query-gpu=%s --format=csv[,noheader]", what, strings.Join(fields(), ","))
+	return q.run(out)
 }
 
 func (q query) run(out io.Writer) (err error) {
+	if q.show == showHelp {
+		return writeHelp(out)
+	}
 	lib, err := open()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, lib.close()) }()
+	if q.show == showMonitor {
+		return q.writeMonitor(lib, out)
+	}
+	if q.loop == 0 {
+		return q.print(lib, out)
+	}
+	// Only a signal, or a reader that has ended, ends the loop.
+	for tick := time.NewTicker(q.loop); err == nil; <-tick.C {
+		err = q.print(lib, out)
+		q.header = false
+	}
+	return err
+}
+
+// print prints the output once.
+func (q query) print(lib *library, out io.Writer) error {
 	switch q.show {
-	case showTable, showLog:
-		return q.printAll(lib, out)
+	case showFields:
+		return q.writeFields(lib, out)
+	case showApps:
+		return q.writeApps(lib, out)
+	case showXML:
+		return q.writeXML(lib, out)
+	case showTopology:
+		return q.writeTopology(lib, out)
+	case showList:
+		return q.writeList(lib, out)
 	default:
-		return q.printLines(lib, out)
+		return q.writeAll(lib, out)
 	}
 }
 
-// printAll prints the table or the log.
-func (q query) printAll(lib *library, out io.Writer) error {
-	n, err := lib.node()
+// chosen returns the GPUs of -i, or all GPUs, and the number of all GPUs.
+func (q query) chosen(lib *library) ([]gpu, int, error) {
+	all, err := lib.gpus()
+	if err != nil || len(q.ids) == 0 {
+		return all, len(all), err
+	}
+	var list []gpu
+	for _, id := range q.ids {
+		i := slices.IndexFunc(all, func(g gpu) bool { return lib.isCalled(g, strings.TrimSpace(id)) })
+		if i < 0 {
+			return nil, 0, fmt.Errorf("No devices were found: %s", id) //nolint:staticcheck // NVIDIA's text
+		}
+		list = append(list, all[i])
+	}
+	return list, len(all), nil
+}
+
+// isCalled reports whether id is the index, UUID, serial number or bus ID of a GPU.
+func (l *library) isCalled(g gpu, id string) bool {
+	if id == fmt.Sprint(g.index) || id == g.uuid {
+		return true
+	}
+	if g.handle == nil {
+		return false
+	}
+	r := &reader{lib: l, handle: g.handle}
+	bus := device{pci: get[pciInfo](r, "nvmlDeviceGetPciInfo_v3")}.busID()
+	return r.text("nvmlDeviceGetSerial").value == id || strings.EqualFold(bus, id) || strings.EqualFold(strings.TrimPrefix(bus, "0000"), id)
+}
+
+// readers returns a reader for each GPU that answers, and the errors of the others.
+func (q query) readers(lib *library) ([]*reader, error) {
+	gpus, count, err := q.chosen(lib)
+	if err != nil {
+		return nil, err
+	}
+	info := nodeInfo{time: time.Now(), count: count}
+	if info.driver, err = lib.driver(); err != nil {
+		return nil, err
+	}
+	var list []*reader
+	var errs []error
+	for _, g := range gpus {
+		errs = append(errs, g.fault())
+		if g.err == nil {
+			list = append(list, &reader{lib: lib, handle: g.handle, gpu: g, node: info})
+		}
+	}
+	return list, errors.Join(errs...)
+}
+
+// fault returns the error that prevents a GPU from being shown, or nil.
+func (g gpu) fault() error {
+	if g.err == nil {
+		return nil
+	}
+	return fmt.Errorf("GPU %d: %w", g.index, g.err)
+}
+
+// writeAll prints the table or the log.
+func (q query) writeAll(lib *library, out io.Writer) error {
+	gpus, count, err := q.chosen(lib)
+	if err != nil {
+		return err
+	}
+	n, err := lib.node(gpus, count)
 	if err != nil {
 		return err
 	}
@@ -135,52 +160,24 @@ func (q query) printAll(lib *library, out io.Writer) error {
 	return errors.Join(append(errs, n.writeTable(out))...)
 }
 
-// printLines prints a line for each GPU.
-func (q query) printLines(lib *library, out io.Writer) error {
-	driver, err := lib.driver()
-	if err != nil {
-		return err
-	}
-	gpus, err := lib.gpus()
+// writeList prints the GPUs and their MIG devices.
+func (q query) writeList(lib *library, out io.Writer) error {
+	gpus, _, err := q.chosen(lib)
 	if err != nil {
 		return err
 	}
 	var b strings.Builder
-	if q.header {
-		b.WriteString(strings.Join(q.fields, ", ") + "\n")
-	}
 	var errs []error
 	for _, g := range gpus {
-		errs = append(errs, g.fault())
-		if g.err == nil {
-			b.WriteString(q.line(g, driver) + "\n")
+		if errs = append(errs, g.fault()); g.err != nil {
+			continue
+		}
+		fmt.Fprintf(&b, "GPU %d: %s (UUID: %s)\n", g.index, g.name, g.uuid)
+		for _, m := range g.mig {
+			_, profile, _ := strings.Cut(m.name, " MIG ")
+			fmt.Fprintf(&b, "  MIG %-12sDevice %2d: (UUID: %s)\n", profile, m.index, m.uuid)
 		}
 	}
 	_, err = io.WriteString(out, b.String())
 	return errors.Join(append(errs, err)...)
-}
-
-// fault returns the error that prevents a GPU from being shown, or nil.
-func (g gpu) fault() error {
-	if g.err == nil {
-		return nil
-	}
-	return fmt.Errorf("GPU %d: %w", g.index, g.err)
-}
-
-func (q query) line(g gpu, driver string) string {
-	if q.show == showList {
-		lines := []string{fmt.Sprintf("GPU %d: %s (UUID: %s)", g.index, g.name, g.uuid)}
-		for _, m := range g.mig {
-			_, profile, _ := strings.Cut(m.name, " MIG ")
-			lines = append(lines, fmt.Sprintf("  MIG %-12sDevice %2d: (UUID: %s)", profile, m.index, m.uuid))
-		}
-		return strings.Join(lines, "\n")
-	}
-	values := map[string]string{"index": strconv.Itoa(g.index), "uuid": g.uuid, "name": g.name, "driver_version": driver}
-	var line []string
-	for _, f := range q.fields {
-		line = append(line, values[f])
-	}
-	return strings.Join(line, ", ")
 }

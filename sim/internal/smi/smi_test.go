@@ -15,12 +15,18 @@ func TestRunRejectsWhatItCannotPlay(t *testing.T) {
 		args    []string
 		want    string
 	}{
-		"another program":   {"nvidia-xconfig", nil, "nvidia-xconfig: not simulated"},
-		"another option":    {"nvidia-smi", []string{"-pm", "1"}, "-pm 1: not simulated"},
-		"another field":     {"nvidia-smi", []string{"--query-gpu=index,temperature.gpu", "--format=csv"}, "--query-gpu=temperature.gpu: not simulated"},
-		"another format":    {"nvidia-smi", []string{"--query-gpu=index", "--format=csv,nounits"}, "--format=csv,nounits: not simulated"},
-		"a format only":     {"nvidia-smi", []string{"--format=csv"}, "no --query-gpu: not simulated"},
-		"list and one more": {"nvidia-smi", []string{"-L", "-i", "0"}, "-L -i 0: not simulated"},
+		"another program":  {"nvidia-xconfig", nil, "nvidia-xconfig: not simulated"},
+		"another option":   {"nvidia-smi", []string{"-pm", "1"}, "-pm: not simulated"},
+		"another field":    {"nvidia-smi", []string{"--query-gpu=index,gom.current", "--format=csv"}, "--query-gpu=gom.current: not simulated"},
+		"another format":   {"nvidia-smi", []string{"--query-gpu=index", "--format=csv,units"}, "--format=csv,units: want csv[,noheader][,nounits]"},
+		"no format":        {"nvidia-smi", []string{"--query-gpu=index"}, "need --format=csv"},
+		"a format only":    {"nvidia-smi", []string{"--format=csv"}, "--format without --query-gpu"},
+		"XML of a list":    {"nvidia-smi", []string{"-L", "-x"}, "-x without -q: not simulated"},
+		"a pause of 0":     {"nvidia-smi", []string{"-l", "0"}, "option -l=0: want a number of at least 1"},
+		"no value":         {"nvidia-smi", []string{"-i"}, "option -i has no value"},
+		"another matrix":   {"nvidia-smi", []string{"topo", "-p2p", "r"}, "topo -p2p r: not simulated"},
+		"other metrics":    {"nvidia-smi", []string{"dmon", "-s", "t"}, "dmon -s t: not simulated"},
+		"a process column": {"nvidia-smi", []string{"--query-compute-apps=sm", "--format=csv"}, "--query-compute-apps=sm: not simulated"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
