@@ -32,7 +32,7 @@ func kernelCommand() *cli.Command {
 		max:   -1,
 		run: func(c *cli.Context, n *node.Node) error {
 			if fd != 0 {
-				go func() { fmt.Fprintln(os.Stderr, node.FollowInstances(n.Root(), node.Machine())) }()
+				go func() { fmt.Fprintln(os.Stderr, node.FollowInstances(c.Context, n.Root(), node.Machine(), false)) }()
 				return kernel.Serve(os.NewFile(uintptr(fd), "seccomp"), n, os.Stderr) //nolint:gosec // listenerFD
 			}
 			if c.NArg() == 0 {

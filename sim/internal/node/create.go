@@ -125,6 +125,9 @@ func render(dir string, cfg Config) error {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return err
 	}
+	if cfg.Host.Dev != "" {
+		cfg.Spec.DriverOff = true // the driver's device nodes are visible at once, so they come last
+	}
 	st, err := state.Create(filepath.Join(dir, stateFile), cfg.Spec)
 	if err != nil {
 		return err
@@ -165,7 +168,11 @@ func entries(snap state.Snapshot, procDevices string, cfg Config) ([]tree.Entry,
 		return nil, err
 	}
 	all = append(all, driver...)
-	all = append(all, devices()...)
+	if cfg.Host.Dev == "" {
+		all = append(all, devices()...)
+	} else {
+		all = append(all, tree.Symlink(devDir, cfg.Host.Dev))
+	}
 	parsed := parseDevices(procDevices)
 	all = append(all, tree.File(procDevFile, parsed.render(snap.Driver.Loaded)))
 	own := map[string]bool{}

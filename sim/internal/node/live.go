@@ -95,9 +95,9 @@ func (n *Node) installStep(stage string, s step) error {
 // path, replace removes this folder. An agent creates it when it makes device nodes as soon as
 // procfs shows the driver.
 func replace(from, to string) error {
-	err := os.Rename(from, to)
+	err := move(from, to)
 	for tries := 0; errors.Is(err, fs.ErrExist) && tries < 10; tries++ {
-		err = errors.Join(os.RemoveAll(to), os.Rename(from, to))
+		err = errors.Join(os.RemoveAll(to), move(from, to))
 	}
 	return err
 }
@@ -113,7 +113,7 @@ func (n *Node) remove(steps []step) (err error) {
 	for _, s := range slices.Backward(steps) {
 		for _, top := range slices.Backward(s.tops) {
 			count++
-			err := os.Rename(n.path(top), filepath.Join(stage, fmt.Sprint(count)))
+			err := discard(n.path(top), filepath.Join(stage, fmt.Sprint(count)))
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return fmt.Errorf("hide /%s: %w", top, err)
 			}

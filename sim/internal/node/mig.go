@@ -123,27 +123,6 @@ func (n *Node) Reboot() error {
 	return n.SetDriver(true)
 }
 
-// FollowInstances updates the MIG instances in procfs of the node at root whenever a program
-// changes them, as the kernel driver does. It does not make device nodes. It returns only on an
-// error.
-func FollowInstances(root string, host Host) error {
-	n, err := Open(root, host)
-	if err != nil {
-		return err
-	}
-	defer n.Close() //nolint:errcheck // Close loses no data
-	if err := n.state.ShowAt(n.path(procDir), ""); err != nil {
-		return err
-	}
-	for seen := uint64(0); ; seen = n.state.WaitEvent(seen) {
-		// withLock repairs the node before each change, and the repair shows the instances.
-		if err := n.withLock(func() error { return nil }); err != nil {
-			return fmt.Errorf("show MIG instances: %w", err)
-		}
-		n.state.Follow(seen)
-	}
-}
-
 // changeMIG runs a change, and then updates the kernel's files.
 func (n *Node) changeMIG(change func() error) error {
 	return n.withLock(func() error {

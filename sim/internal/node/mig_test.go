@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 	"gotest.tools/v3/assert"
 
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/sim/internal/node"
 	"outrigger.dev/sim/internal/state"
 )
@@ -138,7 +140,7 @@ func elsewhere(t *testing.T, n *node.Node) (*state.State, state.GIProfile) {
 func TestInstancesAreFollowed(t *testing.T) {
 	n := divided(t, "h100-80", 1)
 	before := tree(t, n)
-	go node.FollowInstances(n.Root(), node.Machine()) // it waits until the test program ends
+	agenttest.Run(t, func(ctx context.Context) error { return node.FollowInstances(ctx, n.Root(), node.Machine(), false) })
 	other, profile := elsewhere(t, n)
 	const files = `drwxr-xr-x proc/driver/nvidia/capabilities/gpu0/mig/gi7
 -r--r--r-- proc/driver/nvidia/capabilities/gpu0/mig/gi7/access

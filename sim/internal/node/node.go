@@ -27,6 +27,9 @@ type Host struct {
 	// ProcDevices is the file with the majors in use. PCIDevices is the folder with the devices on the
 	// PCI bus.
 	ProcDevices, PCIDevices string
+	// Dev is the folder in which Create lets the node make its device nodes: the machine's /dev. If it
+	// is empty, the node has a /dev of its own.
+	Dev string
 }
 
 // Machine returns the Host of the current machine.
@@ -83,7 +86,17 @@ func (n *Node) path(elem ...string) string {
 
 // withLock runs change while no other process changes the folder. First, it repairs the folder if a
 // process was killed during a change.
-func (n *Node) withLock(change func() error) (err error) {
+func (n *Node) withLock(change func() error) error {
+	return n.locked(func() error {
+		if err := n.repair(); err != nil {
+			return fmt.Errorf("repair node %s: %w", n.root, err)
+		}
+		return change()
+	})
+}
+
+// locked runs change while no other process changes the folder, and repairs nothing.
+func (n *Node) locked(change func() error) (err error) {
 	f, err := os.OpenFile(n.path(lockFile), os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return fmt.Errorf("lock node %s: %w%s", n.root, err, rootHint(err))
@@ -91,9 +104,6 @@ func (n *Node) withLock(change func() error) (err error) {
 	defer func() { err = errors.Join(err, f.Close()) }()
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
 		return fmt.Errorf("lock node %s: %w", n.root, err)
-	}
-	if err := n.repair(); err != nil {
-		return fmt.Errorf("repair node %s: %w", n.root, err)
 	}
 	return change()
 }
@@ -123,11 +133,8 @@ func remove(root string) error {
 	if err := os.Rename(root, node); err != nil {
 		return errors.Join(err, os.Remove(gone))
 	}
-	if st, err := state.Open(filepath.Join(node, stateFile)); err == nil {
-		// Programs that still use the node notice that it is gone.
-		if err := errors.Join(st.SetDriver(false), st.Close()); err != nil {
-			return fmt.Errorf("unload the driver: %w", err)
-		}
+	if err := Clear(node); err != nil {
+		return fmt.Errorf("unload the driver: %w", err)
 	}
 	return os.RemoveAll(gone)
 }

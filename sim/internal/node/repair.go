@@ -82,7 +82,7 @@ func (n *Node) strays() ([]string, error) {
 		sysDevices:                   regexp.MustCompile(`.`),
 		procGPUs:                     regexp.MustCompile(`.`),
 		procNvidia + "/capabilities": regexp.MustCompile(`^gpu[0-9]+$`),
-		devDir:                       regexp.MustCompile(`^nvidia[0-9]+$`),
+		devDir:                       regexp.MustCompile(`^(nvidia[0-9]+|\.gpu-sim-.*)$`),
 	} {
 		entries, err := os.ReadDir(n.path(dir))
 		if errors.Is(err, os.ErrNotExist) {

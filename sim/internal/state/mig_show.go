@@ -6,6 +6,8 @@ import "C"
 
 import (
 	"fmt"
+	"math"
+	"time"
 	"unsafe" // cgo passes C strings and structs as unsafe.Pointer
 )
 
@@ -121,9 +123,20 @@ func (s *State) ShowInstances() error {
 // change of instances waits for such a record.
 func (s *State) Follow(number uint64) { C.sim_follow(s.sim, C.uint64_t(number)) }
 
-// WaitEvent waits until the number of events is larger than seen, and returns the number.
-func (s *State) WaitEvent(seen uint64) uint64 {
-	for !bool(C.sim_wait_event(s.sim, C.uint64_t(seen), -1)) {
-	}
+// Unfollow ends Follow: changes of instances do not wait any more.
+func (s *State) Unfollow() { C.sim_follow(s.sim, math.MaxUint64) }
+
+// WaitEvent waits until the number of events is larger than seen, or until the limit has passed. It
+// returns the number.
+func (s *State) WaitEvent(seen uint64, limit time.Duration) uint64 {
+	C.sim_wait_event(s.sim, C.uint64_t(seen), C.sim_now_ns()+C.int64_t(limit.Nanoseconds()))
 	return uint64(C.sim_posted(s.sim))
+}
+
+// Current reports whether the path of the state still leads to this file, and not to the file of a node that
+// was created later.
+func (s *State) Current() bool {
+	path := C.CString(s.path)
+	defer C.free(unsafe.Pointer(path))
+	return bool(C.sim_same_file(s.sim, path))
 }
