@@ -34,7 +34,9 @@ func FollowInstances(ctx context.Context, root string, host Host, nodes bool) (e
 			continue
 		}
 		// withLock repairs the node before each change, and the repair shows the instances.
-		if err := n.withLock(func() error { return nil }); err != nil {
+		if err := n.withLock(func() error { return nil }); errors.Is(err, ErrReplaced) {
+			return nil
+		} else if err != nil {
 			return fmt.Errorf("show MIG instances: %w", err)
 		}
 		n.state.Follow(seen)

@@ -15,6 +15,9 @@ import (
 // ErrNotFound means that a folder is not a simulated node.
 var ErrNotFound = errors.New("no simulated node")
 
+// ErrReplaced means that the node was deleted or got other GPUs after it was opened.
+var ErrReplaced = errors.New("the node was replaced meanwhile; repeat the command")
+
 // Node is a rendered node. Several processes may use its methods at the same time.
 type Node struct {
 	root  string
@@ -88,6 +91,9 @@ func (n *Node) path(elem ...string) string {
 // process was killed during a change.
 func (n *Node) withLock(change func() error) error {
 	return n.locked(func() error {
+		if !n.state.Current() {
+			return fmt.Errorf("change node %s: %w", n.root, ErrReplaced)
+		}
 		if err := n.repair(); err != nil {
 			return fmt.Errorf("repair node %s: %w", n.root, err)
 		}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 
@@ -126,7 +125,8 @@ func Taken(root string, on Shown, dev string) error {
 	for _, s := range on.mounts() {
 		mounts, err := mountsAt(s.to)
 		for _, m := range mounts {
-			if !strings.Contains(m.Root, path.Join("/", filepath.Base(filepath.Dir(root)), filepath.Base(root), s.from)) {
+			// The folder may have been renamed, because it was deleted.
+			if !strings.Contains(m.Root, "/"+filepath.Base(filepath.Dir(root))+"/") || !strings.Contains(m.Root, "/"+s.from) {
 				err = fmt.Errorf("%s is a mount of another program: remove that driver or simulator from the node first", s.to)
 			}
 		}
