@@ -140,7 +140,7 @@ push-charts: charts ## package the charts, and push them to REGISTRY/charts
 # The architectures of packages and releases, and the modules that have their programs.
 ARCHS ?= amd64 arm64
 TOOLKIT := agents/container-toolkit/tools agents/container-toolkit/toolkit-gpus
-RELEASED := $(filter-out charts images pkg sim test/%,$(MODULES))
+RELEASED := $(filter-out charts images pkg test/%,$(MODULES))
 packages: setup ## write the .deb and .rpm packages of the container toolkit into out/packages
 	@tools/cross.sh -- $(ARCHS)
 	@$(call download,tools/nfpm agents/container-toolkit)

@@ -161,7 +161,9 @@ func (c Config) layers(ctx context.Context, recipe dockerfile.Recipe, built *ima
 			if err := check(source.Path, c.Libc.Arch, built.root); err != nil {
 				return nil, err
 			}
-			built.programs = append(built.programs, source.Path)
+			if !strings.Contains(filepath.Base(program), ".so") { // a library of ours in C, which has no modules
+				built.programs = append(built.programs, source.Path)
+			}
 		default:
 			return nil, fmt.Errorf("copy %s from stage %s to %s: supported are /rootfs/ of stage base to / and /out/PROGRAM of stage build to a file",
 				step.From, step.Stage, step.To)
