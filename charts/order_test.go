@@ -63,7 +63,7 @@ func inHelmsOrder(t *testing.T, name string, values map[string]any) []created {
 // TestHelmCreatesPoliciesBeforeRights finds an account to which Helm gives rights before the
 // policies exist that restrict them.
 func TestHelmCreatesPoliciesBeforeRights(t *testing.T) {
-	policies := map[string]int{"device-plugin": 1, "dra-plugin": 1, "driver-loader": 5, "feature-discovery": 3, "mig-manager": 2, "orchestrator": 2, "outrigger": 6}
+	policies := map[string]int{"device-plugin": 1, "dra-plugin": 1, "driver-loader": 5, "feature-discovery": 3, "gpu-sim": 1, "mig-manager": 2, "orchestrator": 2, "outrigger": 6}
 	charts, err := filepath.Glob("*/Chart.yaml")
 	if err != nil || len(charts) < len(policies) {
 		t.Fatalf("find charts: %v, %v", charts, err)

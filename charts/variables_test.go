@@ -62,8 +62,8 @@ func userVariables(values map[string]any, names map[string]bool) {
 
 var helpVariable = regexp.MustCompile(`\$([A-Z_]+)`)
 
-// programs names the program of each container that does not have the program's name.
-var programs = map[string]string{"presence": "feature-discovery", "upgrades": "driver-loader"}
+// programs names the program of each container that has another name.
+var programs = map[string]string{"presence": "feature-discovery", "upgrades": "driver-loader", "gpu-sim": "gpu-sim-node"}
 
 // TestProgramsKnowTheirVariables compares the variables that a chart sets with
 // what the program in the container prints with --help: a variable of another
