@@ -27,7 +27,7 @@ func modelsCommand() *cli.Command {
 }
 
 func listModels(c *cli.Context) error {
-	t := tabwriter.NewWriter(c.App.Writer, 0, 0, 2, ' ', 0) //nolint:mnd // two spaces between columns
+	t := tabwriter.NewWriter(c.App.Writer, 0, 0, 2, ' ', 0) // two spaces between columns
 	fmt.Fprint(t, "MODEL\tPRODUCT\tMEMORY\tCAPABILITY\tSERVER\tMIG PROFILES\n")
 	for _, name := range model.Names() {
 		m, err := model.Builtin(name)

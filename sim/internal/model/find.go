@@ -41,7 +41,7 @@ func Builtin(name string) (Model, error) {
 // nvidia.com/gpu.product, or the path of a file, which has a slash or ends with .yaml.
 func Find(ref string) (Model, error) {
 	if isFile(ref) {
-		data, err := os.ReadFile(ref) //nolint:gosec // the user names the file
+		data, err := os.ReadFile(ref) // the user names the file
 		if err != nil {
 			return Model{}, fmt.Errorf("read model: %w", err)
 		}

@@ -37,20 +37,20 @@ func servers() []Server {
 	return []Server{
 		{Name: "pcie", Places: repeat(1, pairsBelowSwitches())},
 		{Name: "hgx-a100", Places: repeat(1, dgxA100()), Links: &Links{
-			Version: 4, Count: 12, SwitchID: 0x1af110de, Buses: []int{0xc4, 0xc5, 0xc6, 0xc7, 0xc8, 0xc9}, //nolint:mnd // six switches, two links to each
+			Version: 4, Count: 12, SwitchID: 0x1af110de, Buses: []int{0xc4, 0xc5, 0xc6, 0xc7, 0xc8, 0xc9}, // six switches, two links to each
 		}},
 		{Name: "hgx-h100", Places: repeat(1, dgxH100()), Links: &Links{
-			Version: 6, Count: 18, Fabric: true, SwitchID: 0x22a310de, Buses: []int{0x05, 0x06, 0x07, 0x08}, //nolint:mnd // four switches, four or five links to each
+			Version: 6, Count: 18, Fabric: true, SwitchID: 0x22a310de, Buses: []int{0x05, 0x06, 0x07, 0x08}, // four switches, four or five links to each
 		}},
 		// The links lead to two switches, as published. The values that NVML reports about the switches
 		// are copied from HGX H100.
 		{Name: "hgx-b200", Places: repeat(1, dgxH100()), Links: &Links{
-			Version: 7, Count: 18, Fabric: true, SwitchID: 0x22a310de, Buses: []int{0x05, 0x06}, //nolint:mnd // see above
+			Version: 7, Count: 18, Fabric: true, SwitchID: 0x22a310de, Buses: []int{0x05, 0x06},
 		}},
 		// A compute tray has four GPUs. The switches are in other trays. The values that NVML reports
 		// about the switches are copied from HGX B200.
-		{Name: "nvl72", Places: repeat(0x40, tray()), Links: &Links{ //nolint:mnd // the domains of the next trays
-			Version: 7, Count: 18, Fabric: true, SwitchID: 0x22a310de, Buses: []int{0x05, 0x06}, //nolint:mnd // see above
+		{Name: "nvl72", Places: repeat(0x40, tray()), Links: &Links{ // the domains of the next trays
+			Version: 7, Count: 18, Fabric: true, SwitchID: 0x22a310de, Buses: []int{0x05, 0x06},
 		}},
 	}
 }

@@ -38,7 +38,7 @@ func sourcesOf(v strict.Value) map[string]string {
 			switch _, twice := sources[key]; {
 			case twice:
 				k.Fail("%s has two sources: remove one", key)
-			case !slices.Contains(sections(), strings.SplitN(key, ".", 2)[0]): //nolint:mnd // the first word
+			case !slices.Contains(sections(), strings.SplitN(key, ".", 2)[0]): // the first word
 				k.Bad("a key of this file, such as powerW.max or mig.1g.10gb")
 			default:
 				sources[key] = text

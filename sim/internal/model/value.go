@@ -53,7 +53,7 @@ func pciOf(v strict.Value, missing int) int {
 	}
 	var vendor, device int
 	_, _ = fmt.Sscanf(word, "%4x:%4x", &vendor, &device)
-	return device<<16 | vendor //nolint:mnd // the form of nvmlPciInfo_t
+	return device<<16 | vendor // the form of nvmlPciInfo_t
 }
 
 // word is a word of a file, and the number of NVML that it stands for.
@@ -76,19 +76,19 @@ func architectures() []word {
 // knows counts as Blackwell.
 func architectureOf(capability [2]int) string {
 	switch major, minor := capability[0], capability[1]; {
-	case major <= 5: //nolint:mnd // compute capabilities
+	case major <= 5: // compute capabilities
 		return "Maxwell"
-	case major == 6: //nolint:mnd // see above
+	case major == 6:
 		return "Pascal"
-	case major == 7 && minor < 5: //nolint:mnd // see above
+	case major == 7 && minor < 5:
 		return "Volta"
-	case major == 7: //nolint:mnd // see above
+	case major == 7:
 		return "Turing"
-	case major == 8 && minor < 9: //nolint:mnd // see above
+	case major == 8 && minor < 9:
 		return "Ampere"
-	case major == 8: //nolint:mnd // see above
+	case major == 8:
 		return "Ada Lovelace"
-	case major == 9: //nolint:mnd // see above
+	case major == 9:
 		return "Hopper"
 	default:
 		return "Blackwell"

@@ -80,7 +80,7 @@ func appValues(r *reader, p process) []string {
 		}
 		return f.read(r)
 	}
-	return []string{value("timestamp"), value("name"), value("pci.bus_id"), value("serial"), value("uuid"), fmt.Sprint(p.pid), p.name, fmt.Sprint(p.memory >> 20)} //nolint:mnd // from bytes
+	return []string{value("timestamp"), value("name"), value("pci.bus_id"), value("serial"), value("uuid"), fmt.Sprint(p.pid), p.name, fmt.Sprint(p.memory >> 20)} // from bytes
 }
 
 // appFields reads the names of columns of --query-compute-apps.

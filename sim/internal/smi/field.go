@@ -78,6 +78,6 @@ func switchWords() []string { return []string{"Disabled", "Enabled"} }
 func watt(name string, read func(*reader) optional[uint32], aliases ...string) field {
 	return field{name, aliases, "W", func(r *reader) string {
 		p := read(r)
-		return optional[float64]{float64(p.value) / 1000, p.known}.format("%.2f") //nolint:mnd // from mW
+		return optional[float64]{float64(p.value) / 1000, p.known}.format("%.2f") // from mW
 	}}
 }

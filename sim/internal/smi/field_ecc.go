@@ -7,7 +7,7 @@ func eccFields() []field {
 		{name: "ecc.mode.current", read: func(r *reader) string { return pair(r, "nvmlDeviceGetEccMode", 0) }},
 		{name: "ecc.mode.pending", read: func(r *reader) string { return pair(r, "nvmlDeviceGetEccMode", 1) }},
 		remapped("remapped_rows.correctable", 0), remapped("remapped_rows.uncorrectable", 1),
-		remapped("remapped_rows.pending", 2), remapped("remapped_rows.failure", 3), //nolint:mnd // the order of nvmlDeviceGetRemappedRows
+		remapped("remapped_rows.pending", 2), remapped("remapped_rows.failure", 3), // the order of nvmlDeviceGetRemappedRows
 	}
 	for kind, corrected := range []string{"corrected", "uncorrected"} {
 		for counter, scope := range []string{"volatile", "aggregate"} {
@@ -41,7 +41,7 @@ func remapped(name string, which int) field {
 		var rows [4]uint32
 		err := r.lib.deviceValues4(r.handle, "nvmlDeviceGetRemappedRows", unsafe.Pointer(&rows[0]), unsafe.Pointer(&rows[1]), unsafe.Pointer(&rows[2]), unsafe.Pointer(&rows[3]))
 		count := optionalOf(r, rows[which], err)
-		if which >= 2 { //nolint:mnd // the last two are flags
+		if which >= 2 { // the last two are flags
 			return nameOf(count, "No", "Yes")
 		}
 		return count.format("%d")

@@ -24,7 +24,7 @@ func identityFields() []field {
 		textOf("vbios_version", "nvmlDeviceGetVbiosVersion"),
 		textOf("board_part_number", "nvmlDeviceGetBoardPartNumber"),
 		textOf("inforom.img", "nvmlDeviceGetInforomImageVersion", "inforom.image"),
-		inforom("inforom.oem", 0), inforom("inforom.ecc", 1), inforom("inforom.pwr", 2, "inforom.power"), //nolint:mnd // nvmlInforomObject_t
+		inforom("inforom.oem", 0), inforom("inforom.ecc", 1), inforom("inforom.pwr", 2, "inforom.power"), // nvmlInforomObject_t
 		number("minor_number", "", "nvmlDeviceGetMinorNumber"),
 		words("product_brand", "nvmlDeviceGetBrand", brands()...),
 		words("architecture", "nvmlDeviceGetArchitecture", architectures()...),

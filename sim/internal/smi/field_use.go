@@ -28,7 +28,7 @@ func useFields() []field {
 	memoryOf := func(name string, of func(memory) uint64) field {
 		return field{name: name, unit: "MiB", read: func(r *reader) string {
 			m := r.memory()
-			return optional[uint64]{of(m.value) >> 20, m.known}.format("%d") //nolint:mnd // from bytes
+			return optional[uint64]{of(m.value) >> 20, m.known}.format("%d") // from bytes
 		}}
 	}
 	rates := func(name string, of func(utilization) uint32) field {
@@ -59,7 +59,7 @@ func useFields() []field {
 		{name: "pstate", read: func(r *reader) string { return get[uint32](r, "nvmlDeviceGetPerformanceState").format("P%d") }},
 		memoryOf("memory.total", func(m memory) uint64 { return m.total }), memoryOf("memory.reserved", func(m memory) uint64 { return m.reserved }),
 		memoryOf("memory.used", func(m memory) uint64 { return m.used }), memoryOf("memory.free", func(m memory) uint64 { return m.free }),
-		bar1("bar1.total", 0), bar1("bar1.free", 1), bar1("bar1.used", 2), //nolint:mnd // nvmlBAR1Memory_t
+		bar1("bar1.total", 0), bar1("bar1.free", 1), bar1("bar1.used", 2), // nvmlBAR1Memory_t
 		rates("utilization.gpu", func(u utilization) uint32 { return u.gpu }), rates("utilization.memory", func(u utilization) uint32 { return u.memory }),
 		engine("utilization.encoder", "nvmlDeviceGetEncoderUtilization"), engine("utilization.decoder", "nvmlDeviceGetDecoderUtilization"),
 		engine("utilization.jpeg", "nvmlDeviceGetJpgUtilization"), engine("utilization.ofa", "nvmlDeviceGetOfaUtilization"),
@@ -81,7 +81,7 @@ func useFields() []field {
 func bar1(name string, part int) field {
 	return field{name: name, unit: "MiB", read: func(r *reader) string {
 		m := get[[3]uint64](r, "nvmlDeviceGetBAR1MemoryInfo")
-		return optional[uint64]{m.value[part] >> 20, m.known}.format("%d") //nolint:mnd // from bytes
+		return optional[uint64]{m.value[part] >> 20, m.known}.format("%d") // from bytes
 	}}
 }
 
@@ -90,7 +90,7 @@ func margin(r *reader) string {
 	m := struct {
 		version uint32
 		celsius int32
-	}{version: 8 | 1<<24} //nolint:mnd // NVML_STRUCT_VERSION
+	}{version: 8 | 1<<24} // NVML_STRUCT_VERSION
 	err := r.lib.deviceValue(r.handle, "nvmlDeviceGetMarginTemperature", unsafe.Pointer(&m))
 	return optionalOf(r, m.celsius, err).format("%d")
 }

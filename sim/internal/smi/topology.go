@@ -10,7 +10,7 @@ import (
 )
 
 func (q query) topology(args []string) (query, error) {
-	if len(args) == 2 && (args[1] == "-m" || args[1] == "--matrix") { //nolint:mnd // topo -m
+	if len(args) == 2 && (args[1] == "-m" || args[1] == "--matrix") { // topo -m
 		q.show = showTopology
 		return q, nil
 	}

@@ -51,7 +51,7 @@ func (w *xmlWriter) migDevices(r *reader) {
 						name  string
 						bytes uint64
 					}{{"total", p.memory.value.total}, {"reserved", p.memory.value.reserved}, {"used", p.memory.value.used}, {"free", p.memory.value.free}} {
-						w.value(v.name, optional[uint64]{v.bytes >> 20, p.memory.known}.format("%d MiB")) //nolint:mnd // from bytes
+						w.value(v.name, optional[uint64]{v.bytes >> 20, p.memory.known}.format("%d MiB")) // from bytes
 					}
 				})
 			})
