@@ -41,6 +41,7 @@ func App() agent.App {
 			{Purpose: "Read the GPUs each second, and serve the metrics only on this machine", Line: "dcgm-exporter --collect-interval=1000 --address=127.0.0.1:9400"},
 		},
 		Flags:           s.flags(),
+		Commands:        s.commands(),
 		Host:            &s.host,
 		Listen:          ":9400",
 		ListenAliases:   []string{"a", "address"},
