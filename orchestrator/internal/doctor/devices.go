@@ -74,29 +74,37 @@ func (s *search) full(requests map[string]int64) bool {
 	return false
 }
 
-// held reports whether pods hold the devices of a node that a pod requests, and names them. full is the answer for the whole
-// cluster, whose pods are not known.
-func (s *search) held(n *corev1.Node, requests map[string]int64, full bool) (held bool, who string) {
-	if s.d.closely != nil {
-		return full, s.message
-	}
+// held returns the pods that hold the devices of a node that a pod requests, or nil if enough devices are free.
+func (s *search) held(n *corev1.Node, requests map[string]int64) []Holder {
 	for _, name := range sortedKeys(requests) {
 		free := n.Status.Allocatable[corev1.ResourceName(name)]
-		left := free.Value()
-		var pods []string
+		lacking := requests[name] - free.Value()
+		var all []Holder
 		for _, p := range s.d.pods[n.Name] {
 			count := facts.Requests(p)[name]
 			if count == 0 || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 				continue
 			}
-			left -= count
-			pods = append(pods, fmt.Sprintf("%s/%s has %d since %s", p.Namespace, p.Name, count, age(s.d.Taken, p.CreationTimestamp.Time)))
+			lacking += count
+			all = append(all, Holder{Node: n.Name, Pod: p.Namespace + "/" + p.Name, Resource: name, Count: count, Since: new(heldSince(p))})
 		}
-		if left < requests[name] {
-			return true, fmt.Sprintf("%s: %s", n.Name, health.Abbreviate(pods, len(pods)))
+		if lacking > 0 {
+			for i := range all {
+				all[i].enough = all[i].Count >= lacking
+			}
+			return all
 		}
 	}
-	return false, ""
+	return nil
+}
+
+// heldBy returns the holders of the devices of a node for people.
+func (d *diagnosis) heldBy(node string, all []Holder) string {
+	var names []string
+	for _, h := range all {
+		names = append(names, fmt.Sprintf("%s has %d since %s", h.Pod, h.Count, age(d.Taken, *h.Since)))
+	}
+	return node + ": " + health.Abbreviate(names, len(names))
 }
 
 func age(now, since time.Time) string { return duration.HumanDuration(now.Sub(since)) }

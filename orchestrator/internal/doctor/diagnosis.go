@@ -31,6 +31,8 @@ type diagnosis struct {
 	closely map[string]bool
 	// whole has the nodes whose pods were all read: the node of the target, or the nodes to look at closely.
 	whole map[string]bool
+	// holders hold the devices that the pod of the target waits for.
+	holders []Holder
 }
 
 func newDiagnosis(f facts.Facts) *diagnosis {

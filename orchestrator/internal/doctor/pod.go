@@ -21,6 +21,7 @@ func (d *diagnosis) pod(r *Report, t facts.Target) {
 		return
 	}
 	own := d.ofUserPod(p)
+	d.addHolders(r)
 	// A pod that requests no GPU can be on any node, so the GPUs of its node explain nothing.
 	if n := d.nodes[p.Spec.NodeName]; n != nil && p.Spec.NodeName != "" && !hasCode(own, cause.NoGPURequested) {
 		d.whole = map[string]bool{n.Name: true}

@@ -19,6 +19,7 @@ func Write(w io.Writer, r Report) error {
 	for i, f := range r.Findings {
 		writeFinding(&b, i+1, f)
 	}
+	writeHolders(&b, r)
 	for _, note := range r.Notes {
 		fmt.Fprintf(&b, "\nnote: %s\n", clean(note))
 	}
@@ -32,6 +33,20 @@ func Write(w io.Writer, r Report) error {
 		return fmt.Errorf("print the diagnosis: %w", err)
 	}
 	return nil
+}
+
+// writeHolders writes a line for each holder.
+func writeHolders(b *strings.Builder, r Report) {
+	if len(r.Holders) > 0 {
+		fmt.Fprintln(b, "\nheld by, the most useful first:")
+	}
+	for i, h := range r.Holders {
+		if i == maxHolders {
+			fmt.Fprintf(b, "  and %d more (-o json lists all)\n", len(r.Holders)-i)
+			break
+		}
+		fmt.Fprintf(b, "  %s\n", clean(h.line(r.Taken)))
+	}
 }
 
 func clean(text string) string { return health.SingleLine(text, health.MaxMessage) }

@@ -5,6 +5,7 @@ package doctor
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"outrigger.dev/orchestrator/internal/facts"
@@ -23,6 +24,8 @@ type Report struct {
 	Findings []Finding `json:"findings"`
 	// Chain has the links of a node, or of the node of a pod.
 	Chain []Link `json:"chain,omitempty"`
+	// Holders hold the devices that a pod waits for, the most useful ones first.
+	Holders []Holder `json:"holders,omitempty"`
 	// Notes are facts that explain no failure.
 	Notes  []string       `json:"notes,omitempty"`
 	Unseen []facts.Unseen `json:"unseen,omitempty"`
@@ -107,7 +110,7 @@ func (r Report) ExitCode() int {
 // Diagnose returns the report about a target.
 func Diagnose(f facts.Facts, t facts.Target) Report {
 	d := newDiagnosis(f)
-	r := Report{Target: t.String(), Taken: f.Taken, Findings: []Finding{}, Unseen: f.Unseen}
+	r := Report{Target: t.String(), Taken: f.Taken, Findings: []Finding{}, Unseen: slices.Clone(f.Unseen)}
 	switch {
 	case t.Pod != "":
 		d.pod(&r, t)

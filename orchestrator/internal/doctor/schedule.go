@@ -118,7 +118,11 @@ func (s *search) nodes(requests map[string]int64) (found []Finding, suits bool) 
 		}
 		matches, err := required.Match(n)
 		taint := untolerated(n, s.p.Spec.Tolerations)
-		switch held, why := s.held(n, requests, full); {
+		var holders []Holder
+		if s.d.closely == nil { // otherwise the pods of most nodes are not known
+			holders = s.held(n, requests)
+		}
+		switch {
 		case err != nil || !matches:
 			add(cause.NodesNotSelected, n.Name, s.selector())
 		case taint != nil && taint.Key == gateTaint, s.d.compact[n.Name].NotReady:
@@ -129,8 +133,11 @@ func (s *search) nodes(requests map[string]int64) (found []Finding, suits bool) 
 			add(cause.TaintNotTolerated, n.Name, taint.ToString())
 		case !allocatable(n, requests):
 			add(cause.NodesNotUsable, n.Name, s.d.firstCause(n))
-		case held:
-			add(cause.GPUsExhausted, n.Name, why)
+		case full:
+			add(cause.GPUsExhausted, n.Name, s.message)
+		case len(holders) > 0:
+			add(cause.GPUsExhausted, n.Name, s.d.heldBy(n.Name, holders))
+			s.d.holders = append(s.d.holders, holders...)
 		default:
 			suits = true
 		}

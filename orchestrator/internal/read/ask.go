@@ -52,6 +52,8 @@ func questions(of string) [][]string {
 		return [][]string{{"probe", "readyz"}, {"explain", "--output=json"}}
 	case facts.ContainerToolkit, facts.DRAPlugin, facts.MIGManager, facts.FeatureDiscovery:
 		return [][]string{{"probe", "readyz"}}
+	case facts.Exporter:
+		return [][]string{{"processes"}}
 	}
 	return nil
 }
@@ -125,6 +127,9 @@ func (a *asking) of(node string) (all []Question) {
 			a.miss("only pods of the DaemonSets of agents are asked, and no DaemonSet is known", node)
 		}
 		if owner := metav1.GetControllerOf(p); owner == nil || !a.trusted[owner.UID] {
+			continue
+		}
+		if name == facts.Exporter && !a.processes {
 			continue
 		}
 		for _, words := range questions(name) {

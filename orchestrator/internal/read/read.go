@@ -40,6 +40,9 @@ type reader struct {
 	Config
 	client *cluster.Client
 
+	// processes says that the exporters are asked for the processes on GPUs.
+	processes bool
+
 	// mu protects the facts.
 	mu    sync.Mutex
 	facts facts.Facts

@@ -57,6 +57,7 @@ const maxAsked = 100
 // Everything returns the facts for a diagnosis of any target, as an archive has them.
 func Everything(ctx context.Context, cfg Config) (facts.Facts, error) {
 	return scope(ctx, cfg, func(r *reader) error {
+		r.processes = true
 		steps := append(r.common(), r.nodes(), r.nodeEvents(""), step{"DaemonSets", r.daemonSets}, step{"pods", func(ctx context.Context) error {
 			return r.pods(ctx, query{}, func(p *corev1.Pod) {
 				if facts.RequestsGPU(p) || facts.Agent(p.Labels) != "" {

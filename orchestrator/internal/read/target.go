@@ -166,7 +166,30 @@ func (r *reader) pod(ctx context.Context, steps []step) error {
 		}
 		return r.aroundNode(ctx, p.Spec.NodeName, steps)
 	}
-	return r.all(ctx, append(steps, r.nodes(), step{"pods that hold GPUs", r.holders}))
+	if err := r.all(ctx, append(steps, r.nodes(), step{"DaemonSets", r.daemonSets}, step{"pods that hold GPUs", r.holders})); err != nil || !r.Ask {
+		return err
+	}
+	return r.askHolders(ctx)
+}
+
+// askHolders asks the exporters which processes use the GPUs that the pod of the target waits for.
+func (r *reader) askHolders(ctx context.Context) error {
+	var steps []step
+	nodes := doctor.Holding(r.facts, r.Target)
+	for _, name := range nodes {
+		steps = append(steps, step{"pods of the node " + name, func(ctx context.Context) error {
+			return r.pods(ctx, query{fields: "spec.nodeName=" + name}, func(p *corev1.Pod) {
+				if facts.Agent(p.Labels) == facts.Exporter {
+					r.addPod(p)
+				}
+			})
+		}})
+	}
+	if err := r.all(ctx, steps); err != nil {
+		return err
+	}
+	r.processes = true
+	return r.ask(ctx, askAllLimit, nodes...)
 }
 
 // holders reads the pods that have a node and request GPUs.
