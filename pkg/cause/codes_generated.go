@@ -290,6 +290,12 @@ const (
 	NodesNotUsable Code = "NodesNotUsable"
 	// GPUsExhausted: Other pods hold the devices that a pod requests.
 	GPUsExhausted Code = "GPUsExhausted"
+	// ClaimMissing: A ResourceClaim that a pod needs does not exist.
+	ClaimMissing Code = "ClaimMissing"
+	// DeviceClassMissing: The DeviceClass of a claim does not exist.
+	DeviceClassMissing Code = "DeviceClassMissing"
+	// NoDeviceMatches: No device of the cluster matches a claim.
+	NoDeviceMatches Code = "NoDeviceMatches"
 	// SchedulingGated: A scheduling gate holds a pod back.
 	SchedulingGated Code = "SchedulingGated"
 	// QuotaExceeded: A ResourceQuota forbids a pod.
@@ -611,6 +617,12 @@ func (c Code) Row() Row {
 		return Row{c, "request", Waits, "The GPUs of the nodes that a pod could use are not ready.", "repair the nodes: kubectl outrigger doctor NODE has the cause"}
 	case GPUsExhausted:
 		return Row{c, "request", Waits, "Other pods hold the devices that a pod requests.", "wait until one of the pods that the text names ends, delete it, or add a node"}
+	case ClaimMissing:
+		return Row{c, "request", Fails, "A ResourceClaim that a pod needs does not exist.", "create the ResourceClaim or the ResourceClaimTemplate that the text names, or correct resourceClaims of the pod"}
+	case DeviceClassMissing:
+		return Row{c, "request", Fails, "The DeviceClass of a claim does not exist.", "correct deviceClassName of the claim, or install the DRA plugin, whose chart has the DeviceClasses gpu.nvidia.com and mig.nvidia.com"}
+	case NoDeviceMatches:
+		return Row{c, "request", Fails, "No device of the cluster matches a claim.", "correct the selectors of the claim that the text names, or find out why the DRA plugin publishes no such device: kubectl outrigger doctor"}
 	case SchedulingGated:
 		return Row{c, "request", Waits, "A scheduling gate holds a pod back.", "see the controller that the gate names, such as the queue of a batch system"}
 	case QuotaExceeded:

@@ -14,17 +14,20 @@ const MaxSize = 50_000_000
 
 // The files of an archive. Lists are Kubernetes lists in YAML.
 const (
-	indexFile      = "index.yaml"
-	policiesFile   = "policies.yaml"
-	othersFile     = "nvidia.yaml"
-	classesFile    = "runtimeclasses.yaml"
-	quotasFile     = "resourcequotas.yaml"
-	daemonSetsFile = "daemonsets.yaml"
-	nodesFile      = "nodes.yaml"
-	podsFile       = "pods.yaml"
-	eventsFile     = "events.yaml"
-	answersFile    = "answers.yaml"
-	logsFolder     = "logs"
+	indexFile         = "index.yaml"
+	policiesFile      = "policies.yaml"
+	othersFile        = "nvidia.yaml"
+	classesFile       = "runtimeclasses.yaml"
+	quotasFile        = "resourcequotas.yaml"
+	claimsFile        = "resourceclaims.yaml"
+	slicesFile        = "resourceslices.yaml"
+	deviceClassesFile = "deviceclasses.yaml"
+	daemonSetsFile    = "daemonsets.yaml"
+	nodesFile         = "nodes.yaml"
+	podsFile          = "pods.yaml"
+	eventsFile        = "events.yaml"
+	answersFile       = "answers.yaml"
+	logsFolder        = "logs"
 )
 
 // format is the version of the form of an archive. It changes if an older program cannot read the archive.

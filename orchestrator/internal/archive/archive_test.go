@@ -20,6 +20,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -60,6 +61,9 @@ func secretive() facts.Facts {
 		Events:         []*corev1.Event{{ObjectMeta: meta("e1"), Message: "Authorization: Bearer " + seed, LastTimestamp: metav1.NewTime(taken())}},
 		Quotas:         []*corev1.ResourceQuota{{ObjectMeta: meta("q")}},
 		RuntimeClasses: []*nodev1.RuntimeClass{{ObjectMeta: metav1.ObjectMeta{Name: "nvidia"}, Handler: "nvidia"}},
+		Claims:         []*resourcev1.ResourceClaim{{ObjectMeta: meta("c")}},
+		Slices:         []*resourcev1.ResourceSlice{{ObjectMeta: meta("s"), Spec: resourcev1.ResourceSliceSpec{Devices: []resourcev1.Device{{Name: "gpu-0"}}}}},
+		Classes:        []*resourcev1.DeviceClass{{ObjectMeta: meta("gpu.nvidia.com")}},
 		Policies: []*unstructured.Unstructured{{Object: map[string]any{
 			"apiVersion": "outrigger.dev/v1alpha1", "kind": "ClusterPolicy", "metadata": map[string]any{"name": "gpu"},
 			"spec": map[string]any{
@@ -162,7 +166,7 @@ func TestNoSecretIsWritten(t *testing.T) {
 			removed[r.What] += r.Count
 		}
 		assert.DeepEqual(t, removed, map[string]int{
-			"values of environment variables": 5, "annotation kubectl.kubernetes.io/last-applied-configuration": 5, "credentials in URLs": 7,
+			"values of environment variables": 5, "annotation kubectl.kubernetes.io/last-applied-configuration": 8, "credentials in URLs": 10,
 			"passwords and tokens": 19, "private keys": 1, "contents of Secrets": 1,
 		})
 		if len(index.Files) != len(files)-1 {

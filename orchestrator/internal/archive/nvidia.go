@@ -50,7 +50,7 @@ func (l *loaded) foreign(dir string) facts.Facts {
 	f.Nodes = r.nodes()
 	f.Taken = lastSeen(f)
 	for _, what := range []string{
-		"Events", "ResourceQuotas", "RuntimeClasses", "pods outside of the namespace of NVIDIA's GPU Operator", "answers of agents", "ClusterPolicies of Outrigger", "version of the API server",
+		"Events", "ResourceQuotas", "RuntimeClasses", "ResourceClaims", "ResourceSlices", "DeviceClasses", "pods outside of the namespace of NVIDIA's GPU Operator", "answers of agents", "ClusterPolicies of Outrigger", "version of the API server",
 	} {
 		f.Unseen = append(f.Unseen, facts.Unseen{What: what, Why: "NVIDIA's must-gather does not collect it"})
 	}

@@ -35,7 +35,7 @@ func Read(name string) (facts.Facts, error) {
 
 // ownFiles returns the names of the lists in an archive of this package.
 func ownFiles() []string {
-	return []string{policiesFile, othersFile, classesFile, quotasFile, daemonSetsFile, nodesFile, podsFile, eventsFile, answersFile}
+	return []string{policiesFile, othersFile, classesFile, quotasFile, deviceClassesFile, claimsFile, slicesFile, daemonSetsFile, nodesFile, podsFile, eventsFile, answersFile}
 }
 
 // own reads an archive of this package in a folder of the loaded files.
@@ -54,8 +54,11 @@ func (l *loaded) own(dir string) (facts.Facts, error) {
 	into(r, classesFile, "RuntimeClass", &f.RuntimeClasses)
 	into(r, daemonSetsFile, "DaemonSet", &f.DaemonSets)
 	into(r, quotasFile, "ResourceQuota", &f.Quotas)
+	into(r, deviceClassesFile, "DeviceClass", &f.Classes)
+	into(r, claimsFile, "ResourceClaim", &f.Claims)
 	into(r, nodesFile, "Node", &f.Nodes)
 	into(r, podsFile, "Pod", &f.Pods)
+	into(r, slicesFile, "ResourceSlice", &f.Slices)
 	into(r, eventsFile, "Event", &f.Events)
 	var answers []*facts.Answer
 	into(r, answersFile, "", &answers)

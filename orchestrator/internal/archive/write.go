@@ -83,8 +83,11 @@ func (w *Writer) Facts(f facts.Facts) error {
 		{classesFile, "node.k8s.io/v1", "RuntimeClass", "RuntimeClasses", objects(f.RuntimeClasses), nil},
 		{daemonSetsFile, "apps/v1", "DaemonSet", "DaemonSets", objects(f.DaemonSets), nil},
 		{quotasFile, "v1", "ResourceQuota", "ResourceQuotas", objects(f.Quotas), nil},
+		{deviceClassesFile, "resource.k8s.io/v1", "DeviceClass", "DeviceClasses", objects(f.Classes), nil},
+		{claimsFile, "resource.k8s.io/v1", "ResourceClaim", "ResourceClaims", objects(f.Claims), nil},
 		{nodesFile, "v1", "Node", "nodes", objects(f.Nodes), func(i int) int { return rankNode(f.Nodes[i]) }},
 		{podsFile, "v1", "Pod", "pods", objects(f.Pods), func(i int) int { return rankPod(f.Pods[i]) }},
+		{slicesFile, "resource.k8s.io/v1", "ResourceSlice", "ResourceSlices", objects(f.Slices), nil},
 		{eventsFile, "v1", "Event", "Events", objects(f.Events), func(i int) int { return -int(f.Events[i].LastTimestamp.Unix()) }},
 		{answersFile, "", "", "answers of agents", objects(pointers(f.Answers)), nil},
 	} {
@@ -129,7 +132,7 @@ func rankPod(p *corev1.Pod) int {
 	switch {
 	case !ready:
 		return 0
-	case facts.RequestsGPU(p):
+	case facts.MayUseGPU(p):
 		return 1
 	}
 	return 2

@@ -99,8 +99,8 @@ func (d *diagnosis) lastWarning(kind, namespace, name string) *corev1.Event {
 	return nil
 }
 
-// podFromNodeStatus is how old a Node must be before a missing pod is a finding: the DaemonSet controller makes
-// pods within seconds.
+// podFromNodeStatus is how old a Node, or a Pod, must be before a missing pod, or claim, is a finding: controllers make them within
+// seconds.
 const podFromNodeStatus = time.Minute
 
 // ofMissingAgents returns the agents without a pod on a node whose DaemonSet would select it but for a taint. It

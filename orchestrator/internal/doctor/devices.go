@@ -86,7 +86,7 @@ func (s *search) held(n *corev1.Node, requests map[string]int64) []Holder {
 				continue
 			}
 			lacking += count
-			all = append(all, Holder{Node: n.Name, Pod: p.Namespace + "/" + p.Name, Resource: name, Count: count, Since: new(heldSince(p))})
+			all = append(all, Holder{Node: n.Name, Pods: []string{p.Namespace + "/" + p.Name}, Resource: name, Count: count, Since: new(heldSince(p))})
 		}
 		if lacking > 0 {
 			for i := range all {
@@ -102,7 +102,7 @@ func (s *search) held(n *corev1.Node, requests map[string]int64) []Holder {
 func (d *diagnosis) heldBy(node string, all []Holder) string {
 	var names []string
 	for _, h := range all {
-		names = append(names, fmt.Sprintf("%s has %d since %s", h.Pod, h.Count, age(d.Taken, *h.Since)))
+		names = append(names, fmt.Sprintf("%s has %d since %s", h.who(), h.Count, age(d.Taken, *h.Since)))
 	}
 	return node + ": " + health.Abbreviate(names, len(names))
 }

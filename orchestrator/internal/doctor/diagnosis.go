@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 
 	"outrigger.dev/orchestrator/internal/facts"
 	"outrigger.dev/orchestrator/internal/health"
@@ -33,6 +34,8 @@ type diagnosis struct {
 	whole map[string]bool
 	// holders hold the devices that the pod of the target waits for.
 	holders []Holder
+	// claimed has the claim of each allocated device. It is nil until it is needed.
+	claimed map[deviceID]*resourcev1.ResourceClaim
 }
 
 func newDiagnosis(f facts.Facts) *diagnosis {

@@ -13,12 +13,17 @@ import (
 	"outrigger.dev/orchestrator/internal/health"
 )
 
-// Holder is a pod that holds devices for which the pod of the target waits, or that has processes on these GPUs without a request.
+// Holder is a pod, or a claim, that holds devices for which the pod of the target waits, or a pod that has processes on these GPUs
+// without a request.
 type Holder struct {
 	Node string `json:"node"`
-	// Pod is "namespace/name". It is empty for processes outside of pods, and for a claim that no pod uses.
-	Pod string `json:"pod,omitempty"`
-	// Resource is the resource that the pod requests, and Count the number of its devices. Both are empty without a request.
+	// Pods lists the pod, or the pods that use the claim, as "namespace/name". It is empty for processes outside of pods.
+	Pods []string `json:"pods,omitempty"`
+	// Claim is the ResourceClaim, as "namespace/name", and Devices are its devices. Both are empty for a pod without claims.
+	Claim   string   `json:"claim,omitempty"`
+	Devices []string `json:"devices,omitempty"`
+	// Resource is the resource that the pod requests, or the DeviceClass, and Count the number of its devices. Both are empty without a
+	// request.
 	Resource string `json:"resource,omitempty"`
 	Count    int64  `json:"count,omitempty"`
 	// Since is nil without a request.
@@ -57,7 +62,7 @@ func sortHolders(all []Holder) {
 	slices.SortStableFunc(all, func(a, b Holder) int {
 		return cmp.Or(
 			boolOrder(a.Count > 0, b.Count > 0), boolOrder(a.idle(), b.idle()), boolOrder(a.enough, b.enough),
-			since(a).Compare(since(b)), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.Resource, b.Resource),
+			since(a).Compare(since(b)), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Claim, b.Claim), slices.Compare(a.Pods, b.Pods), cmp.Compare(a.Resource, b.Resource),
 		)
 	})
 }
@@ -119,21 +124,37 @@ func (d *diagnosis) addProcesses(node string) (why string) {
 		}
 		h.Seen = why == ""
 		for _, p := range list {
-			if p.pod() == h.Pod && h.Pod != "" {
+			if slices.Contains(h.Pods, p.pod()) {
 				h.Processes = append(h.Processes, p)
 			}
 		}
 	}
 	strangers := map[string][]Process{}
 	for _, p := range list {
-		if !slices.ContainsFunc(d.holders, func(h Holder) bool { return h.Node == node && h.Pod == p.pod() && h.Pod != "" }) {
+		if !slices.ContainsFunc(d.holders, func(h Holder) bool { return h.Node == node && slices.Contains(h.Pods, p.pod()) }) {
 			strangers[p.pod()] = append(strangers[p.pod()], p)
 		}
 	}
 	for _, pod := range sortedKeys(strangers) {
-		d.holders = append(d.holders, Holder{Node: node, Pod: pod, Seen: true, Processes: strangers[pod]})
+		h := Holder{Node: node, Seen: true, Processes: strangers[pod]}
+		if pod != "" {
+			h.Pods = []string{pod}
+		}
+		d.holders = append(d.holders, h)
 	}
 	return why
+}
+
+// who returns the pod, or the claim with its pods.
+func (h Holder) who() string {
+	pods := health.Abbreviate(h.Pods, len(h.Pods))
+	switch {
+	case h.Claim == "":
+		return pods
+	case pods == "":
+		return "claim " + h.Claim + " of no pod"
+	}
+	return "claim " + h.Claim + " of " + pods
 }
 
 // line returns a holder for people.
@@ -141,12 +162,12 @@ func (h Holder) line(taken time.Time) string {
 	var parts []string
 	switch {
 	case h.Count > 0:
-		parts = append(parts, fmt.Sprintf("%s has %d %s since %s", h.Pod, h.Count, h.Resource, age(taken, *h.Since)))
+		parts = append(parts, fmt.Sprintf("%s has %d %s since %s", h.who(), h.Count, h.Resource, age(taken, *h.Since)))
 		if h.idle() {
 			parts = append(parts, "no process uses them")
 		}
-	case h.Pod != "":
-		parts = append(parts, h.Pod+" requests none")
+	case len(h.Pods) > 0:
+		parts = append(parts, h.who()+" requests none")
 	}
 	for i, p := range h.Processes {
 		if i == maxProcesses {

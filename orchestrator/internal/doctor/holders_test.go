@@ -106,4 +106,3 @@ func TestHostileProcesses(t *testing.T) {
 		t.Errorf("%d processes", n)
 	}
 }
-

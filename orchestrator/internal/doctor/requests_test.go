@@ -60,6 +60,18 @@ func requests() map[cause.Code]func(*testing.T, *cluster, cause.Code) facts.Targ
 			c.node(node).Spec.Taints = []corev1.Taint{{Key: "outrigger.dev/gpu-not-ready", Effect: corev1.TaintEffectNoSchedule}}
 		}),
 		cause.GPUsExhausted: waits(one, func(c *cluster, _ *corev1.Pod) { c.user("other", node, map[string]int64{gpu: 8}) }),
+		cause.ClaimMissing: waits(nil, func(_ *cluster, p *corev1.Pod) {
+			p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new("gpu")}}
+		}),
+		cause.DeviceClassMissing: waits(nil, func(c *cluster, p *corev1.Pod) {
+			c.claim("gpu", draDriver, 1)
+			p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new("gpu")}}
+		}),
+		cause.NoDeviceMatches: waits(nil, func(c *cluster, p *corev1.Pod) {
+			c.Classes = dra().Classes
+			c.claim("gpu", draDriver, 1)
+			p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new("gpu")}}
+		}),
 		cause.SchedulingGated: waits(one, func(_ *cluster, p *corev1.Pod) {
 			p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "kueue.x-k8s.io/admission"}}
 			p.Status.Conditions[0].Reason = corev1.PodReasonSchedulingGated

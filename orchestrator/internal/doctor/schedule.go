@@ -40,6 +40,9 @@ func (d *diagnosis) ofUnscheduled(p *corev1.Pod) []Finding {
 	if d.lacksClass(p) {
 		return []Finding{d.withoutClass(p)}
 	}
+	if found := d.ofClaims(p, requests); len(found) > 0 {
+		return found
+	}
 	found, suits := s.nodes(requests)
 	if (suits || len(found) == 0) && message != "" {
 		f := newFinding(cause.Unschedulable, subject, message, "condition PodScheduled of the pod").at(linkScheduler)
@@ -84,7 +87,7 @@ func (s *search) missing(resource string, count int64) (Finding, bool) {
 	switch {
 	case len(s.d.Nodes) == 0:
 		return Finding{}, false
-	case known && most >= count:
+	case known && most >= count, !known && s.d.extended(resource) != nil:
 		return Finding{}, false
 	case known:
 		return newFinding(cause.RequestTooLarge, s.subject, fmt.Sprintf("%s, and the largest node has %d", text, most), s.source), true

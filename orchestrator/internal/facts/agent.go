@@ -48,6 +48,9 @@ const ResourcePrefix = "nvidia.com/"
 // RequestsGPU reports whether a container of a pod requests a resource of NVIDIA.
 func RequestsGPU(p *corev1.Pod) bool { return len(Requests(p)) > 0 }
 
+// MayUseGPU reports whether a pod requests a resource of NVIDIA, or has a claim, which may be for a GPU.
+func MayUseGPU(p *corev1.Pod) bool { return len(p.Spec.ResourceClaims) > 0 || RequestsGPU(p) }
+
 // Requests returns the numbers of devices that a pod requests, by resource. Init containers run before the
 // others, so the larger number counts.
 func Requests(p *corev1.Pod) map[string]int64 {

@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -29,6 +30,11 @@ type Facts struct {
 	RuntimeClasses []*nodev1.RuntimeClass
 	// Policies are the ClusterPolicies of Outrigger. Others are the objects of NVIDIA's GPU Operator.
 	Policies, Others []*unstructured.Unstructured
+
+	// Claims, Slices and Classes are the objects of Dynamic Resource Allocation, without the configuration of devices.
+	Claims  []*resourcev1.ResourceClaim
+	Slices  []*resourcev1.ResourceSlice
+	Classes []*resourcev1.DeviceClass
 
 	Answers []Answer
 	// Unseen lists what could not be read.

@@ -10,6 +10,7 @@ import (
 
 	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -17,12 +18,14 @@ import (
 	"outrigger.dev/orchestrator/internal/doctor"
 	"outrigger.dev/orchestrator/internal/facts"
 	"outrigger.dev/orchestrator/internal/read"
+	"outrigger.dev/pkg/cause"
 )
 
 // A diagnosis of an archive says the same as a diagnosis of the cluster.
 func (r rig) offline(t *testing.T) {
 	r.Cluster = r.In(t)
 	r.waiting()
+	r.claims()
 	dest := filepath.Join(t.TempDir(), "a.tar.gz")
 	if out, code := r.run("must-gather", "--dest", dest); code != 0 {
 		t.Fatalf("exit code %d\n%s", code, out)
@@ -31,10 +34,14 @@ func (r rig) offline(t *testing.T) {
 	assert.NilError(t, err)
 	r.views(t, dest)
 	for _, target := range []facts.Target{
-		{}, {Node: "gpu-1"}, {Node: "gpu-2"}, {Namespace: "ml", Pod: "train"}, {Namespace: "ml", Pod: "waits"}, {Namespace: "ml", Pod: "refused-0"}, {Namespace: namespace, Pod: "plugin-2"},
+		{}, {Node: "gpu-1"}, {Node: "gpu-2"}, {Namespace: "ml", Pod: "train"}, {Namespace: "ml", Pod: "waits"}, {Namespace: "ml", Pod: "refused-0"}, {Namespace: "ml", Pod: "claims"}, {Namespace: namespace, Pod: "plugin-2"},
 	} {
 		live, err := read.Read(t.Context(), read.Config{Client: r.Client, Target: target, Ask: true})
 		assert.NilError(t, err)
+		live.Taken = gathered.Taken // texts have ages
+		if target.Pod == "claims" && doctor.Diagnose(live, target).Findings[0].Code != cause.GPUsExhausted {
+			t.Errorf("the claim is not explained:\n%s", diagnosis(t, live, target))
+		}
 		want, got := diagnosis(t, live, target), diagnosis(t, gathered, target)
 		if want != got {
 			t.Errorf("%s: the archive says\n%s\nthe cluster says\n%s", target, got, want)
@@ -77,6 +84,31 @@ func diagnosis(t *testing.T, f facts.Facts, target facts.Target) string {
 	text, err := json.MarshalIndent(report, "", "  ")
 	assert.NilError(t, err)
 	return string(text)
+}
+
+// claims creates a claim that has the only device, and a pod with a claim that waits for it.
+func (r rig) claims() {
+	r.create("resource.k8s.io/v1", "DeviceClass", &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu.nvidia.com"}, Spec: resourcev1.DeviceClassSpec{
+		Selectors: []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: "device.driver == 'gpu.nvidia.com'"}}},
+	}})
+	r.create("resource.k8s.io/v1", "ResourceSlice", &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "gpu-1"}, Spec: resourcev1.ResourceSliceSpec{
+		Driver: "gpu.nvidia.com", NodeName: new("gpu-1"), Pool: resourcev1.ResourcePool{Name: "gpu-1", ResourceSliceCount: 1}, Devices: []resourcev1.Device{{Name: "gpu-0"}},
+	}})
+	for _, name := range []string{"held", "wanted"} {
+		claim := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: name}}
+		claim.Spec.Devices.Requests = []resourcev1.DeviceRequest{{Name: "gpu", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "gpu.nvidia.com"}}}
+		if name == "held" {
+			claim.Status.Allocation = &resourcev1.AllocationResult{Devices: resourcev1.DeviceAllocationResult{Results: []resourcev1.DeviceRequestAllocationResult{
+				{Request: "gpu", Driver: "gpu.nvidia.com", Pool: "gpu-1", Device: "gpu-0"},
+			}}}
+		}
+		r.create("resource.k8s.io/v1", "ResourceClaim", claim)
+	}
+	c := r.container("claims")
+	c.Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}
+	r.create("v1", "Pod", &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "claims"}, Spec: corev1.PodSpec{
+		Containers: []corev1.Container{c}, ResourceClaims: []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new("wanted")}},
+	}})
 }
 
 // waiting creates a pod that no node has room for, and the Event of a pod that a quota refuses.

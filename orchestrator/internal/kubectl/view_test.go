@@ -126,7 +126,7 @@ func (r rig) gather(t *testing.T) {
 	assert.Equal(t, string(text), "the log of "+namespace+"/plugin-2/device-plugin, previous: true\nlevel=info password=REMOVED token: REMOVED\n")
 	f, err := archive.Read(dest)
 	assert.NilError(t, err)
-	if found != 13 || len(f.Nodes) != 3 || len(f.Pods) != 3 || len(f.Policies) != 1 || len(f.DaemonSets) != 1 || len(f.Events) != 1 {
+	if found != 16 || len(f.Nodes) != 3 || len(f.Pods) != 3 || len(f.Policies) != 1 || len(f.DaemonSets) != 1 || len(f.Events) != 1 {
 		t.Errorf("%d files; read %d nodes, %d pods, %d policies, %d daemonsets, %d events", found, len(f.Nodes), len(f.Pods), len(f.Policies), len(f.DaemonSets), len(f.Events))
 	}
 	if out, code := r.run("must-gather", "--dest", dest); code != 1 || !strings.Contains(out, "choose another name with --dest") {

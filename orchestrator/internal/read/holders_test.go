@@ -61,7 +61,7 @@ func TestTheProcessesThatHoldGPUs(t *testing.T) {
 			t.Fatalf("%s: %+v", name, report)
 		}
 		h := report.Holders[0]
-		if h.Pod != "team/etl" || h.Count != 6 || h.Node != node || len(h.Processes) != 1 || h.Processes[0].Command != "python3" {
+		if h.Pods[0] != "team/etl" || h.Count != 6 || h.Node != node || len(h.Processes) != 1 || h.Processes[0].Command != "python3" {
 			t.Errorf("%s: %+v", name, h)
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"outrigger.dev/orchestrator/internal/facts"
 )
@@ -54,20 +53,10 @@ func (r *reader) others(ctx context.Context) error {
 }
 
 func (r *reader) runtimeClasses(ctx context.Context) error {
-	gvr := schema.GroupVersionResource{Group: "node.k8s.io", Version: "v1", Resource: "runtimeclasses"}
-	list, err := r.client.Dynamic.Resource(gvr).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return fmt.Errorf("list runtimeclasses: %w", err)
-	}
-	for i := range list.Items {
-		class := &nodev1.RuntimeClass{}
-		if err := convert(&list.Items[i], class); err != nil {
-			return err
-		}
-		trimMeta(&class.ObjectMeta)
-		r.add(func(f *facts.Facts) { f.RuntimeClasses = append(f.RuntimeClasses, class) })
-	}
-	return nil
+	return objects(ctx, r, nodev1.SchemeGroupVersion.WithResource("runtimeclasses"), func(f *facts.Facts, c *nodev1.RuntimeClass) {
+		trimMeta(&c.ObjectMeta)
+		f.RuntimeClasses = append(f.RuntimeClasses, c)
+	})
 }
 
 func convert(from *unstructured.Unstructured, to any) error {

@@ -58,9 +58,9 @@ const maxAsked = 100
 func Everything(ctx context.Context, cfg Config) (facts.Facts, error) {
 	return scope(ctx, cfg, func(r *reader) error {
 		r.processes = true
-		steps := append(r.common(), r.nodes(), r.nodeEvents(""), step{"DaemonSets", r.daemonSets}, step{"pods", func(ctx context.Context) error {
+		steps := append(append(r.common(), r.claims()...), r.nodes(), r.nodeEvents(""), step{"DaemonSets", r.daemonSets}, step{"pods", func(ctx context.Context) error {
 			return r.pods(ctx, query{}, func(p *corev1.Pod) {
-				if facts.RequestsGPU(p) || facts.Agent(p.Labels) != "" {
+				if facts.MayUseGPU(p) || facts.Agent(p.Labels) != "" {
 					r.addPod(p)
 				}
 			})

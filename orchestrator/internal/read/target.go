@@ -23,6 +23,9 @@ func (r *reader) cluster(ctx context.Context, steps []step) error {
 	}
 	slices.SortFunc(r.facts.Nodes, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
 	steps = r.ofWaiting()
+	if slices.ContainsFunc(r.facts.Pods, waits) {
+		steps = append(steps, r.deviceClasses())
+	}
 	closely := doctor.Closely(r.facts)
 	for _, name := range closely {
 		steps = append(steps, r.agentsOf(name))
@@ -165,6 +168,9 @@ func (r *reader) pod(ctx context.Context, steps []step) error {
 			r.facts.Nodes = append(r.facts.Nodes, trimNode(n))
 		}
 		return r.aroundNode(ctx, p.Spec.NodeName, steps)
+	}
+	if p.Name != "" {
+		steps = append(steps, r.claims()...)
 	}
 	if err := r.all(ctx, append(steps, r.nodes(), step{"DaemonSets", r.daemonSets}, step{"pods that hold GPUs", r.holders})); err != nil || !r.Ask {
 		return err
