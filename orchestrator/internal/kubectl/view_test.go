@@ -93,7 +93,7 @@ func (r rig) use(t *testing.T) {
 		t.Errorf("the output\n%s", out)
 	}
 	out, _ = r.run("top", "gpu-1")
-	contains(t, out, "0    NVIDIA L4  -    73%", "ml/train")
+	contains(t, out, "0    NVIDIA L4  -    -         73%", "ml/train")
 	exporter.Close()
 	out, code := r.run("top")
 	contains(t, out, "1 of 1 exporters do not answer: read the metrics of the pod "+namespace+"/exporter-gpu-1", "NetworkPolicy")

@@ -108,7 +108,7 @@ func metrics() string {
 		"DCGM_FI_DEV_GPU_UTIL{" + gpu(0) + `,namespace="ml",pod="other",container="main",vgpu="1"} 3` + "\n" +
 		"DCGM_FI_DEV_FB_USED{" + gpu(0) + "} 20480\n" + "DCGM_FI_DEV_FB_FREE{" + gpu(0) + "} 60416\n" + "DCGM_FI_DEV_FB_RESERVED{" + gpu(0) + "} 1024\n" +
 		"DCGM_FI_DEV_GPU_TEMP{" + gpu(0) + "} 64\n" + "DCGM_FI_DEV_POWER_USAGE{" + gpu(0) + "} 512.4\n" +
-		"DCGM_FI_DEV_GPU_TEMP{" + gpu(1) + "} 30\n" +
+		"DCGM_FI_DEV_GPU_TEMP{" + instance(1) + "} 30\n" + "DCGM_FI_DEV_GPU_TEMP{" + instance(2) + `,namespace="dev",pod="mig",container="main"} 30` + "\n" +
 		"DCGM_FI_PROF_GR_ENGINE_ACTIVE{" + instance(2) + "} 0.25\n" + "DCGM_FI_PROF_GR_ENGINE_ACTIVE{" + instance(1) + "} 0\n" +
 		"DCGM_FI_DEV_FB_USED{" + instance(1) + "} 10\n" + "DCGM_FI_DEV_FB_FREE{" + instance(1) + "} 40000\n" +
 		"DCGM_FI_DEV_FB_USED{" + instance(2) + "} 30000\n" + "DCGM_FI_DEV_FB_FREE{" + instance(2) + "} 10010\n" +

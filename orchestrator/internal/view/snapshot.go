@@ -18,13 +18,13 @@ func Snapshot(output string) ([]Device, error) {
 	var devices []Device
 	for _, g := range node.GPUs {
 		d := Device{GPU: strconv.Itoa(g.Index), UUID: string(g.UUID), Model: g.Name, MemoryTotal: mib(g.MemoryBytes), Fault: fault(g.Fault)}
-		if g.MIG == nil || len(g.MIG.Devices) == 0 {
-			devices = append(devices, d)
+		devices = append(devices, d)
+		if g.MIG == nil {
 			continue
 		}
 		for _, m := range g.MIG.Devices {
 			devices = append(devices, Device{
-				GPU: d.GPU, UUID: string(m.UUID), Model: d.Model, MIG: m.Profile.String(), Instance: strconv.FormatUint(uint64(m.GPUInstance), 10),
+				GPU: d.GPU, UUID: string(m.UUID), MIG: m.Profile.String(), Instance: fmt.Sprintf("%d/%d", m.GPUInstance, m.ComputeInstance),
 				MemoryTotal: mib(m.MemoryBytes), Fault: fault(m.Fault),
 			})
 		}

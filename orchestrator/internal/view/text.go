@@ -214,6 +214,7 @@ func (t Top) WriteNode(o table.Out) error {
 		{Name: "GPU"},
 		{Name: "MODEL", Min: 8, Drop: 1},
 		{Name: "MIG"},
+		{Name: "INSTANCE"},
 		{Name: "UTIL"},
 		{Name: "MEMORY"},
 		{Name: "TEMP", Drop: 2},
@@ -233,7 +234,7 @@ func (t Top) WriteNode(o table.Out) error {
 		if d.Fault != "" {
 			pods = table.Cell{Text: d.Fault, Tone: table.Bad}
 		}
-		devices.Add(d.GPU, d.Model, d.MIG, unit(d.Utilization, "%"), memory, unit(d.Temperature, "°C"), unit(d.Power, "W"), d.UUID, pods)
+		devices.Add(d.GPU, d.Model, d.MIG, d.Instance, unit(d.Utilization, "%"), memory, unit(d.Temperature, "°C"), unit(d.Power, "W"), d.UUID, pods)
 	}
 	pods := &table.Table{Columns: []table.Column{{Name: "NAMESPACE", Min: 8}, {Name: "POD", Min: 16}, {Name: "PHASE"}, {Name: "REQUESTS", Min: 12}}}
 	for _, p := range n.Pods {

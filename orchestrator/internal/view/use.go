@@ -29,7 +29,8 @@ type Device struct {
 	GPU   string `json:"gpu"`
 	UUID  string `json:"uuid,omitempty"`
 	Model string `json:"model,omitempty"`
-	// MIG is the profile of a MIG device, and Instance the id of its GPU instance. They are empty for a GPU.
+	// MIG is the profile of a MIG device, and Instance the id of its GPU instance, with "/" and the id of its compute instance if that is
+	// known. They are empty for a GPU.
 	MIG      string `json:"mig,omitempty"`
 	Instance string `json:"instance,omitempty"`
 	// Utilization is in percent of the time.
@@ -37,7 +38,7 @@ type Device struct {
 	// MemoryUsed and MemoryTotal are in MiB.
 	MemoryUsed  *float64 `json:"memoryUsedMiB,omitempty"`
 	MemoryTotal *float64 `json:"memoryTotalMiB,omitempty"`
-	// Temperature is in degrees Celsius, and Power in watts.
+	// Temperature is in degrees Celsius, and Power in watts. A GPU has them, and a MIG device does not.
 	Temperature *float64 `json:"temperatureCelsius,omitempty"`
 	Power       *float64 `json:"powerWatts,omitempty"`
 	// Pods lists the pods that use the device, as "namespace/name".
@@ -54,20 +55,29 @@ func Devices(metrics string) ([]Device, error) {
 		return nil, fmt.Errorf("read metrics of the exporter: %w", err)
 	}
 	found := map[[2]string]*Device{}
+	device := func(gpu, instance string) *Device {
+		key := [2]string{gpu, instance}
+		if found[key] == nil {
+			found[key] = &Device{GPU: gpu, Instance: instance}
+		}
+		return found[key]
+	}
 	// The order is fixed, because the memory is a sum.
 	for _, name := range []string{utilization, engine, memoryUsed, memoryFree, reserved, temperature, power} {
 		for _, m := range families[name].GetMetric() {
 			labels := labelsOf(m)
-			d := found[[2]string{labels["gpu"], labels["GPU_I_ID"]}]
-			if d == nil {
-				d = &Device{GPU: labels["gpu"], UUID: labels["UUID"], Model: labels["modelName"], MIG: labels["GPU_I_PROFILE"], Instance: labels["GPU_I_ID"]}
-				found[[2]string{d.GPU, d.Instance}] = d
-			}
+			// The labels of a MIG device have the UUID of its GPU.
+			gpu, d := device(labels["gpu"], ""), device(labels["gpu"], labels["GPU_I_ID"])
+			gpu.UUID, gpu.Model, d.MIG = labels["UUID"], labels["modelName"], labels["GPU_I_PROFILE"]
 			if pod := labels["namespace"] + "/" + labels["pod"]; pod != "/" && !slices.Contains(d.Pods, pod) {
 				d.Pods = append(d.Pods, pod)
 			}
 			// The series of one container of a shared GPU repeat the values of the GPU.
-			if labels["vgpu"] == "" {
+			switch {
+			case labels["vgpu"] != "":
+			case name == temperature || name == power:
+				gpu.set(name, m.GetGauge().GetValue()+m.GetUntyped().GetValue())
+			default:
 				d.set(name, m.GetGauge().GetValue()+m.GetUntyped().GetValue())
 			}
 		}
@@ -105,7 +115,8 @@ func (d *Device) set(name string, value float64) {
 	}
 }
 
-// ordered returns the devices by index. It leaves out a GPU in MIG mode, because its MIG devices have the values.
+// ordered returns the devices by index: each GPU, and its MIG devices after it. A GPU with MIG devices has neither their use nor their
+// pods.
 func ordered(found map[[2]string]*Device) []Device {
 	split := map[string]bool{}
 	for key := range found {
@@ -113,10 +124,11 @@ func ordered(found map[[2]string]*Device) []Device {
 	}
 	devices := []Device{}
 	for _, d := range found {
-		if d.Instance != "" || !split[d.GPU] {
-			slices.Sort(d.Pods)
-			devices = append(devices, *d)
+		if d.Instance == "" && split[d.GPU] {
+			d.Utilization, d.MemoryUsed, d.MemoryTotal, d.Pods = nil, nil, nil, nil
 		}
+		slices.Sort(d.Pods)
+		devices = append(devices, *d)
 	}
 	slices.SortFunc(devices, func(a, b Device) int {
 		return cmp.Or(number(a.GPU)-number(b.GPU), number(a.Instance)-number(b.Instance))

@@ -131,7 +131,7 @@ func BenchmarkViews(b *testing.B) {
 	}
 }
 
-// A snapshot lists MIG devices in place of their GPU, and GPUs that do not answer.
+// A snapshot lists MIG devices after their GPU, and GPUs that do not answer.
 func TestSnapshot(t *testing.T) {
 	devices, err := view.Snapshot(`{"driver": {"version": "580.95.05"}, "new": 1, "gpus": [
 		{"index": 0, "uuid": "GPU-0", "name": "NVIDIA A30", "memoryBytes": 25769803776, "mig": {"enabled": true, "devices": [
