@@ -3,13 +3,12 @@ package archive
 import (
 	"regexp"
 	"strings"
+
+	"outrigger.dev/orchestrator/internal/facts"
 )
 
 // mark takes the place of a secret.
 const mark = "REMOVED"
-
-// visibleDevices is the only environment variable whose value stays. It says which GPUs a container sees.
-const visibleDevices = "NVIDIA_VISIBLE_DEVICES"
 
 // The kinds of secrets that are removed, for the index.
 const (
@@ -209,7 +208,7 @@ func (r removals) pair(list string, o map[string]any) {
 	value, _ := o["value"].(string)
 	what := ""
 	switch {
-	case value == "" || value == mark || name == visibleDevices:
+	case value == "" || value == mark || name == facts.VisibleDevices:
 	case strings.HasSuffix(strings.ToLower(list), "env"):
 		what = removedEnv
 	case isSecret(name), strings.EqualFold(name, "Authorization"):

@@ -128,9 +128,8 @@ func rankNode(n *corev1.Node) int {
 
 // rankPod puts pods that are not ready first, then pods that hold GPUs.
 func rankPod(p *corev1.Pod) int {
-	ready := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
 	switch {
-	case !ready:
+	case !facts.Ready(p):
 		return 0
 	case facts.MayUseGPU(p):
 		return 1

@@ -16,9 +16,6 @@ import (
 	"outrigger.dev/pkg/cause"
 )
 
-// maxExamples is the maximum number of names in a finding.
-const maxExamples = 10
-
 // maxClose is the maximum number of nodes that a diagnosis of the whole cluster looks at closely.
 const maxClose = 10
 
@@ -160,7 +157,7 @@ func joined(list []Finding) Finding {
 		f.Nodes = len(names)
 	}
 	all := slices.Sorted(maps.Keys(names))
-	f.Examples, f.count = all[:min(len(all), maxExamples)], len(all)
+	f.Examples, f.count = health.Examples(all), len(all)
 	return f
 }
 

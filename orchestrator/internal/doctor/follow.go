@@ -110,10 +110,7 @@ func (d *diagnosis) shown(n *corev1.Node, link string) bool {
 	if link == linkPCI && m.HasGPU() || m.GPUReady != "" && first.Row().Section == "node" && rank(link) < rank(linkOf(first)) {
 		return true
 	}
-	return slices.ContainsFunc(d.pods[n.Name], func(p *corev1.Pod) bool {
-		c := podCondition(p, corev1.PodReady)
-		return linkOfAgent(facts.Agent(p.Labels)) == link && c != nil && c.Status == corev1.ConditionTrue
-	})
+	return slices.ContainsFunc(d.pods[n.Name], func(p *corev1.Pod) bool { return linkOfAgent(facts.Agent(p.Labels)) == link && facts.Ready(p) })
 }
 
 func hasCode(all []Finding, code cause.Code) bool {

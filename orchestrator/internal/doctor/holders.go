@@ -36,9 +36,6 @@ type Holder struct {
 	enough bool
 }
 
-// maxHolders is the maximum number of holders that are printed for people.
-const maxHolders = 10
-
 // idle reports whether no process uses the devices of a pod.
 func (h Holder) idle() bool { return h.Seen && len(h.Processes) == 0 }
 

@@ -170,7 +170,7 @@ func (d *diagnosis) ofContainers(p *corev1.Pod) (all []Finding) {
 	}
 	for i := range p.Spec.Containers {
 		for _, v := range p.Spec.Containers[i].Env {
-			if v.Name == "NVIDIA_VISIBLE_DEVICES" && (v.Value == "void" || v.Value == "none" || v.Value == "" && v.ValueFrom == nil) {
+			if v.Name == facts.VisibleDevices && (v.Value == "void" || v.Value == "none" || v.Value == "" && v.ValueFrom == nil) {
 				all = append(all, newFinding(cause.GPUsHidden, subject, fmt.Sprintf("container %s has NVIDIA_VISIBLE_DEVICES=%s", p.Spec.Containers[i].Name, v.Value), source))
 			}
 		}

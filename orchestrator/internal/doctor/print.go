@@ -41,7 +41,7 @@ func writeHolders(b *strings.Builder, r Report) {
 		fmt.Fprintln(b, "\nheld by, the most useful first:")
 	}
 	for i, h := range r.Holders {
-		if i == maxHolders {
+		if i == health.MaxExamples {
 			fmt.Fprintf(b, "  and %d more (-o json lists all)\n", len(r.Holders)-i)
 			break
 		}

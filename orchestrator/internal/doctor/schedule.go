@@ -167,7 +167,7 @@ func (s *search) findings(reasons, details map[cause.Code][]string) (all []Findi
 		}
 		f := newFinding(code, s.subject, text, s.source)
 		f.Fix = strings.ReplaceAll(f.Fix, "NODE", nodes[0])
-		f.Nodes, f.Examples = len(nodes), nodes[:min(len(nodes), maxExamples)]
+		f.Nodes, f.Examples = len(nodes), health.Examples(nodes)
 		f.breaks = true
 		all = append(all, f)
 	}

@@ -2,6 +2,7 @@ package facts
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,11 +43,21 @@ func Agent(labels map[string]string) string {
 	return ""
 }
 
+// VisibleDevices is the variable that says which GPUs a container sees. Its value is the only one of a variable that is read.
+const VisibleDevices = "NVIDIA_VISIBLE_DEVICES"
+
 // ResourcePrefix begins the names of the resources of GPUs and MIG devices.
 const ResourcePrefix = "nvidia.com/"
 
 // RequestsGPU reports whether a container of a pod requests a resource of NVIDIA.
 func RequestsGPU(p *corev1.Pod) bool { return len(Requests(p)) > 0 }
+
+// Ready reports whether a pod is ready.
+func Ready(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
 
 // MayUseGPU reports whether a pod requests a resource of NVIDIA, or has a claim, which may be for a GPU.
 func MayUseGPU(p *corev1.Pod) bool { return len(p.Spec.ResourceClaims) > 0 || RequestsGPU(p) }

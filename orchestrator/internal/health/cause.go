@@ -117,7 +117,8 @@ const (
 // The limits of the lists in a status.
 const (
 	MaxProblems = 10
-	maxExamples = 10
+	// MaxExamples is the maximum number of nodes or other objects that a list names.
+	MaxExamples = 10
 	// MaxNamed is the maximum number of names in a message.
 	MaxNamed = 3
 )
@@ -204,7 +205,7 @@ func (v *View) report(k key) model.Problem {
 	}
 	nodes := slices.Compact(slices.Sorted(slices.Values(p.nodes)))
 	return model.Problem{
-		Cause: SingleLine(string(k.code), 63), Stage: k.stage, Nodes: p.others + len(nodes), Examples: nodes[:min(len(nodes), maxExamples)],
+		Cause: SingleLine(string(k.code), 63), Stage: k.stage, Nodes: p.others + len(nodes), Examples: Examples(nodes),
 		Message: SingleLine(p.Text, maxText), Fix: SingleLine(p.Fix, maxText), Since: metav1.NewTime(p.Since.UTC().Truncate(time.Second)),
 	}
 }
@@ -225,6 +226,9 @@ func Summary(p model.Problem) string {
 	}
 	return p.Cause + " on " + Abbreviate(p.Examples, p.Nodes)
 }
+
+// Examples returns the first names.
+func Examples(names []string) []string { return names[:min(len(names), MaxExamples)] }
 
 // Abbreviate returns the first names, and the number of the others.
 func Abbreviate(names []string, all int) string {

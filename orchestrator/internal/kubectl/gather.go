@@ -74,7 +74,7 @@ func (s *settings) gatherCommand() *cli.Command {
 type gather struct {
 	client *cluster.Client
 	// log is read.Log.
-	log      func(ctx context.Context, client *cluster.Client, namespace, pod, container string, previous bool) (string, error)
+	log      func(context.Context, *cluster.Client, read.LogName) (string, error)
 	progress *table.Progress
 	dest     string
 	out      *archive.Writer
@@ -180,7 +180,7 @@ func (g *gather) read(ctx context.Context, pods []*corev1.Pod, down map[string]b
 					l.err = errDown
 					continue
 				}
-				l.Text, l.err = g.log(ctx, g.client, l.Namespace, l.Pod, l.Container, l.Previous)
+				l.Text, l.err = g.log(ctx, g.client, read.LogName{Namespace: l.Namespace, Pod: l.Pod, Container: l.Container, Previous: l.Previous})
 				isDown = errors.Is(l.err, context.DeadlineExceeded)
 			}
 		})
@@ -235,10 +235,8 @@ func agentPods(pods []*corev1.Pod) []*corev1.Pod {
 
 // isReady returns 1 for a pod that is ready, and 0 for another pod.
 func isReady(p *corev1.Pod) int {
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-			return 1
-		}
+	if facts.Ready(p) {
+		return 1
 	}
 	return 0
 }

@@ -16,6 +16,7 @@ import (
 	"outrigger.dev/orchestrator/internal/archive"
 	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/orchestrator/internal/facts"
+	"outrigger.dev/orchestrator/internal/read"
 	"outrigger.dev/orchestrator/internal/table"
 )
 
@@ -47,13 +48,13 @@ func gatherLogs(t *testing.T, limit time.Duration, pods []*corev1.Pod, down map[
 		assert.NilError(t, err)
 		progress := table.NewProgress(table.Out{Writer: t.Output()})
 		defer progress.End()
-		g := &gather{out: out, progress: progress, log: func(ctx context.Context, _ *cluster.Client, _, pod, _ string, _ bool) (string, error) {
-			calls <- pod[:len(pod)-2]
-			if strings.HasPrefix(pod, "hangs") {
+		g := &gather{out: out, progress: progress, log: func(ctx context.Context, _ *cluster.Client, l read.LogName) (string, error) {
+			calls <- l.Pod[:len(l.Pod)-2]
+			if strings.HasPrefix(l.Pod, "hangs") {
 				ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 				defer cancel()
 				<-ctx.Done()
-				return "", fmt.Errorf("read the log of gpu/%s: %w", pod, ctx.Err())
+				return "", fmt.Errorf("read the log of gpu/%s: %w", l.Pod, ctx.Err())
 			}
 			return "text\n", ctx.Err()
 		}}

@@ -88,10 +88,10 @@ func diagnosis(t *testing.T, f facts.Facts, target facts.Target) string {
 
 // claims creates a claim that has the only device, and a pod with a claim that waits for it.
 func (r rig) claims() {
-	r.create("resource.k8s.io/v1", "DeviceClass", &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu.nvidia.com"}, Spec: resourcev1.DeviceClassSpec{
+	r.CreateTyped("resource.k8s.io/v1", "DeviceClass", &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu.nvidia.com"}, Spec: resourcev1.DeviceClassSpec{
 		Selectors: []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: "device.driver == 'gpu.nvidia.com'"}}},
 	}})
-	r.create("resource.k8s.io/v1", "ResourceSlice", &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "gpu-1"}, Spec: resourcev1.ResourceSliceSpec{
+	r.CreateTyped("resource.k8s.io/v1", "ResourceSlice", &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "gpu-1"}, Spec: resourcev1.ResourceSliceSpec{
 		Driver: "gpu.nvidia.com", NodeName: new("gpu-1"), Pool: resourcev1.ResourcePool{Name: "gpu-1", ResourceSliceCount: 1}, Devices: []resourcev1.Device{{Name: "gpu-0"}},
 	}})
 	for _, name := range []string{"held", "wanted"} {
@@ -102,11 +102,11 @@ func (r rig) claims() {
 				{Request: "gpu", Driver: "gpu.nvidia.com", Pool: "gpu-1", Device: "gpu-0"},
 			}}}
 		}
-		r.create("resource.k8s.io/v1", "ResourceClaim", claim)
+		r.CreateTyped("resource.k8s.io/v1", "ResourceClaim", claim)
 	}
 	c := r.container("claims")
 	c.Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}
-	r.create("v1", "Pod", &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "claims"}, Spec: corev1.PodSpec{
+	r.CreateTyped("v1", "Pod", &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "claims"}, Spec: corev1.PodSpec{
 		Containers: []corev1.Container{c}, ResourceClaims: []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new("wanted")}},
 	}})
 }
@@ -115,20 +115,20 @@ func (r rig) claims() {
 func (r rig) waiting() {
 	big := r.container("train")
 	big.Resources.Limits = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("16")}
-	r.create("v1", "Pod", &corev1.Pod{
+	r.CreateTyped("v1", "Pod", &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "waits"}, Spec: corev1.PodSpec{Containers: []corev1.Container{big}},
 		Status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.",
 		}}},
 	})
-	r.create("v1", "Event", &corev1.Event{
+	r.CreateTyped("v1", "Event", &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "waits.1"}, Reason: "FailedScheduling", Message: "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.",
 		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "ml", Name: "waits"},
 	})
-	r.create("v1", "ResourceQuota", &corev1.ResourceQuota{
+	r.CreateTyped("v1", "ResourceQuota", &corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "gpus"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"requests.nvidia.com/gpu": resource.MustParse("3")}},
 	})
-	r.create("v1", "Event", &corev1.Event{
+	r.CreateTyped("v1", "Event", &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "refused.1"}, Reason: "FailedCreate",
 		Message:        `create Pod refused-0 in StatefulSet refused failed error: pods "refused-0" is forbidden: exceeded quota: gpus, requested: requests.nvidia.com/gpu=1, used: requests.nvidia.com/gpu=3, limited: requests.nvidia.com/gpu=3`,
 		InvolvedObject: corev1.ObjectReference{Kind: "StatefulSet", Namespace: "ml", Name: "refused"},

@@ -14,17 +14,15 @@ import (
 	"gotest.tools/v3/assert"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/orchestrator/internal/cluster/clustertest"
 	"outrigger.dev/orchestrator/internal/definition"
 	"outrigger.dev/orchestrator/internal/kubectl"
-	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/pkg/kube/apitest"
 )
 
@@ -63,35 +61,20 @@ func answer(w http.ResponseWriter, q *http.Request) {
 	fmt.Fprintf(w, "the log of %s, previous: %s\nlevel=info password=%s token: %s\n", strings.Join(parts[1:], "/"), q.URL.Query().Get("previous"), seed, seed)
 }
 
-// create creates an object, and sets its status.
-func (r rig) create(apiVersion, kind string, o any) {
-	r.Helper()
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
-	assert.NilError(r, err)
-	object := &unstructured.Unstructured{Object: fields}
-	object.SetAPIVersion(apiVersion)
-	object.SetKind(kind)
-	status := fields["status"]
-	r.Create(object.DeepCopy())
-	if status, is := status.(map[string]any); is && len(status) > 0 {
-		r.Patch(model.RefOf(object), "status", map[string]any{"status": status})
-	}
-}
-
 func (r rig) objects() {
 	for _, name := range []string{namespace, "ml"} {
-		r.create("v1", "Namespace", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		r.CreateTyped("v1", "Namespace", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
-	r.create("v1", "Secret", &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "registry"}, StringData: map[string]string{"password": seed}})
+	r.CreateTyped("v1", "Secret", &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "registry"}, StringData: map[string]string{"password": seed}})
 	r.node("gpu-1", "True", "Ready", 8)
 	r.node("gpu-2", "False", "ToolkitNotReady", 0)
-	r.create("v1", "Node", &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
+	r.CreateTyped("v1", "Node", &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
 	labels := map[string]string{"app.kubernetes.io/part-of": "outrigger", "app.kubernetes.io/component": "device-plugin", "app.kubernetes.io/name": "device-plugin"}
 	// The controller of DaemonSets must not adopt the pods of this rig, because it would delete them.
 	own := maps.Clone(labels)
 	own["app.kubernetes.io/name"] = "another"
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: own}, Spec: corev1.PodSpec{NodeSelector: map[string]string{"none": "none"}, Containers: []corev1.Container{r.container("device-plugin")}}}
-	r.create("apps/v1", "DaemonSet", &appsv1.DaemonSet{
+	r.CreateTyped("apps/v1", "DaemonSet", &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: "gpu-operator-device-plugin",
 			Labels:      map[string]string{"app.kubernetes.io/part-of": "outrigger", "app.kubernetes.io/instance": "gpu-operator", "helm.sh/chart": "device-plugin-26.11.0", "app.kubernetes.io/version": "26.11.0"},
@@ -102,7 +85,7 @@ func (r rig) objects() {
 	r.pod("plugin-1", namespace, "gpu-1", labels, true)
 	r.pod("plugin-2", namespace, "gpu-2", labels, false)
 	r.pod("train", "ml", "gpu-1", nil, true)
-	r.create("v1", "Event", &corev1.Event{
+	r.CreateTyped("v1", "Event", &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "e1"}, Message: "pull https://robot:" + seed + "@registry.example.com: denied", Reason: "Failed",
 		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: namespace, Name: "plugin-2"},
 	})
@@ -130,7 +113,7 @@ func (r rig) node(name, ready, reason string, offered int64) {
 			{Type: "Ready", Status: "True"}, {Type: "GPUReady", Status: corev1.ConditionStatus(ready), Reason: reason, Message: "the toolkit waits"},
 		},
 	}
-	r.create("v1", "Node", n)
+	r.CreateTyped("v1", "Node", n)
 }
 
 func (r rig) container(name string) corev1.Container {
@@ -155,7 +138,7 @@ func (r rig) pod(name, namespace, node string, labels map[string]string, ready b
 		container = r.container("train")
 		status.Name = "train"
 	}
-	r.create("v1", "Pod", &corev1.Pod{
+	r.CreateTyped("v1", "Pod", &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels, Annotations: map[string]string{"example.com/token": seed}},
 		Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{container}},
 		Status: corev1.PodStatus{
@@ -187,7 +170,7 @@ func (r rig) exporter(node string) *httptest.Server {
 	port := listener.Addr().(*net.TCPAddr).Port
 	container := r.container("dcgm-exporter")
 	container.Ports = []corev1.ContainerPort{{Name: "metrics", ContainerPort: int32(port)}}
-	r.create("v1", "Pod", &corev1.Pod{
+	r.CreateTyped("v1", "Pod", &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "exporter-" + node, Labels: map[string]string{"app": "nvidia-dcgm-exporter"}},
 		Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{container}},
 		Status: corev1.PodStatus{
@@ -211,23 +194,13 @@ func address(t rig) string {
 }
 
 // as returns the rig with the rights of a user, who may do nothing or only read some kinds.
-func (r rig) as(user string, rules ...map[string]any) rig {
+func (r rig) as(user string, rules ...rbacv1.PolicyRule) rig {
 	r.Helper()
-	meta := map[string]any{"name": user}
-	var all []any
-	for _, rule := range rules {
-		all = append(all, rule)
-	}
-	r.Create(&unstructured.Unstructured{Object: map[string]any{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": meta, "rules": all}})
-	r.Create(&unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": meta,
-		"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": user},
-		"subjects": []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}},
-	}})
+	rc := r.As(user, rules...)
 	config, err := clientcmd.LoadFromFile(r.config)
 	assert.NilError(r, err)
 	for _, u := range config.AuthInfos {
-		u.Impersonate = user
+		u.Impersonate = rc.Impersonate.UserName
 	}
 	r.config = filepath.Join(r.TempDir(), "kubeconfig")
 	assert.NilError(r, clientcmd.WriteToFile(*config, r.config))
@@ -235,6 +208,6 @@ func (r rig) as(user string, rules ...map[string]any) rig {
 }
 
 // reads returns a rule that permits to read resources of an API group.
-func reads(group string, resources ...any) map[string]any {
-	return map[string]any{"apiGroups": []any{group}, "resources": resources, "verbs": []any{"get", "list"}}
+func reads(group string, resources ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"get", "list"}}
 }

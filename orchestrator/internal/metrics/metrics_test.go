@@ -2,24 +2,19 @@ package metrics_test
 
 import (
 	"errors"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/common/expfmt"
+	"gotest.tools/v3/golden"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"outrigger.dev/orchestrator/internal/metrics"
 	"outrigger.dev/orchestrator/internal/model"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 func noon() time.Time { return time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC) }
 
@@ -73,7 +68,7 @@ func TestMetrics(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := metrics.New(noon)
 			record(r)
-			golden(t, filepath.Join("testdata", strings.ReplaceAll(name, " ", "-")+".prom"), scrape(t, r))
+			golden.Assert(t, scrape(t, r), strings.ReplaceAll(name, " ", "-")+".prom")
 			problems, err := testutil.CollectAndLint(r)
 			if err != nil {
 				t.Fatal(err)
@@ -149,23 +144,4 @@ func scrape(t *testing.T, r *metrics.Recorder) string {
 		}
 	}
 	return out.String()
-}
-
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got, -update writes it):\n%s", file, diff)
-	}
 }

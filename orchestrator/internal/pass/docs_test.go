@@ -3,9 +3,12 @@ package pass_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"gotest.tools/v3/golden"
 
 	"outrigger.dev/orchestrator/internal/model"
 )
@@ -43,7 +46,7 @@ func TestDocumentedColumns(t *testing.T) {
 	if !ok {
 		t.Fatalf("%s has no table between %q and %q", page, begin, end)
 	}
-	golden(t, page, before+begin+out.String()+end+after)
+	golden.Assert(t, before+begin+out.String()+end+after, filepath.Join("..", page)) // beside testdata
 }
 
 // TestDocumentedWords checks that the documentation has all reasons, states and causes.

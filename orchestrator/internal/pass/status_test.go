@@ -2,22 +2,18 @@ package pass_test
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/golden"
 
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/pkg/cause"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // scenarios are what people meet.
 func scenarios() map[string]func(*world) {
@@ -180,7 +176,7 @@ func TestStatus(t *testing.T) {
 			change(w)
 			plan := w.next()
 			table = append(table, columns(name, plan.Status))
-			golden(t, filepath.Join("testdata", "status", strings.ReplaceAll(name, " ", "-")+".json"), told(t, plan))
+			golden.Assert(t, told(t, plan), filepath.Join("status", strings.ReplaceAll(name, " ", "-")+".json"))
 			w.publish(t, plan)
 			w.state.Now = w.state.Now.Add(time.Second)
 			if again := w.next(); len(again.Events) > 0 || !same(t, again.Status, w.state.Policy.Status) {
@@ -193,7 +189,7 @@ func TestStatus(t *testing.T) {
 	for _, row := range table {
 		fmt.Fprintf(&out, "# %s\n%s\n", row[0], strings.Join(row[1:], "   "))
 	}
-	golden(t, filepath.Join("testdata", "columns.txt"), out.String())
+	golden.Assert(t, out.String(), "columns.txt")
 }
 
 // columns returns the columns of kubectl get gpupolicy, without the age.
@@ -232,23 +228,4 @@ func told(t *testing.T, plan model.Plan) string {
 		t.Fatal(err)
 	}
 	return string(out) + "\n"
-}
-
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got, -update writes it):\n%s", file, diff)
-	}
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/golden"
+
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/pass"
 )
@@ -213,7 +215,7 @@ func TestIgnored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "testdata/ignored.json", string(content)+"\n")
+	golden.Assert(t, string(content)+"\n", "ignored.json")
 }
 
 // FuzzMessages gives foreign text to what people are told.

@@ -17,7 +17,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
 
 	"outrigger.dev/orchestrator/internal/cluster"
@@ -56,7 +55,7 @@ func TestOnlyAgentsAreAsked(t *testing.T) {
 		assert.DeepEqual(t, asked(r.read(r.Client, target)), []string{ns + "/loader-1"})
 	}
 	labels := map[string]string{"app.kubernetes.io/part-of": "outrigger", "app.kubernetes.io/component": facts.DriverLoader}
-	r.create("apps/v1", "DaemonSet", &appsv1.DaemonSet{
+	r.CreateTyped("apps/v1", "DaemonSet", &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "fake"},
 		Spec: appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: labels},
@@ -170,15 +169,7 @@ func kubelet(s says) http.Handler {
 // TestACallerWithoutTheRight may read all objects, and run no commands.
 func TestACallerWithoutTheRight(t *testing.T) {
 	r := newRig(t)
-	r.create("rbac.authorization.k8s.io/v1", "ClusterRole", &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: "reader"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"list"}}},
-	})
-	r.create("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "reader"}, RoleRef: rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "reader"},
-		Subjects: []rbacv1.Subject{{Kind: "User", APIGroup: "rbac.authorization.k8s.io", Name: "reader"}},
-	})
-	rc := rest.CopyConfig(r.REST)
-	rc.Impersonate.UserName = "reader"
+	rc := r.As("reader", rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"list"}})
 	client, err := cluster.New(rc)
 	assert.NilError(t, err)
 	agenttest.Poll(t, "the rights of the user", func() bool { return len(r.read(client, facts.Target{}).Nodes) == 1 })

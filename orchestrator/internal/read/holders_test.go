@@ -18,7 +18,7 @@ import (
 // user creates a pod that requests GPUs. It waits for a node if on is empty.
 func (r rig) user(name, on, count string) {
 	r.Helper()
-	r.create("v1", "Pod", &corev1.Pod{
+	r.CreateTyped("v1", "Pod", &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name},
 		Spec: corev1.PodSpec{NodeName: on, Containers: []corev1.Container{{
 			Name: "main", Image: "example.com/t:1", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse(count)}},
@@ -33,11 +33,11 @@ func (r rig) exporter() {
 	spec := corev1.PodSpec{HostPID: true, Containers: []corev1.Container{{Name: facts.Exporter, Image: "example.com/e:1"}}}
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec}
 	template.Spec.NodeSelector = map[string]string{"none": "none"}
-	r.create("apps/v1", "DaemonSet", &appsv1.DaemonSet{
+	r.CreateTyped("apps/v1", "DaemonSet", &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: facts.Exporter}, Spec: appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template},
 	})
 	spec.NodeName = node
-	r.create("v1", "Pod", &corev1.Pod{
+	r.CreateTyped("v1", "Pod", &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "exporter-1", Labels: labels, OwnerReferences: []metav1.OwnerReference{r.owner(ns, facts.Exporter)}}, Spec: spec,
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{Name: facts.Exporter, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}},
 	})

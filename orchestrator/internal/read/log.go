@@ -19,20 +19,26 @@ const (
 	logBytes = 64 << 10
 )
 
-// Log returns the last lines of the log of a container, at most 64 KiB. previous means the log before the last restart of the
-// container. It needs the verb get on pods/log.
-func Log(ctx context.Context, client *cluster.Client, namespace, pod, container string, previous bool) (string, error) {
+// LogName names the log of a container. Without a container, it is the only one of the pod.
+type LogName struct {
+	Namespace, Pod, Container string
+	// Previous means the log before the last restart of the container.
+	Previous bool
+}
+
+// Log returns the last lines of a log, at most 64 KiB. It needs the verb get on pods/log.
+func Log(ctx context.Context, client *cluster.Client, l LogName) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, logLimit)
 	defer cancel()
-	answer, err := client.Core.Get().Namespace(namespace).Resource("pods").Name(pod).SubResource("log").
-		Param("container", container).Param("previous", strconv.FormatBool(previous)).Param("tailLines", strconv.Itoa(logLines)).Stream(ctx)
+	answer, err := client.Core.Get().Namespace(l.Namespace).Resource("pods").Name(l.Pod).SubResource("log").
+		Param("container", l.Container).Param("previous", strconv.FormatBool(l.Previous)).Param("tailLines", strconv.Itoa(logLines)).Stream(ctx)
 	if err != nil {
-		return "", fmt.Errorf("read the log of %s/%s: %w", namespace, pod, err)
+		return "", fmt.Errorf("read the log of %s/%s: %w", l.Namespace, l.Pod, err)
 	}
 	defer answer.Close()
 	end := &tail{}
 	if _, err := io.Copy(end, answer); err != nil {
-		return "", fmt.Errorf("read the log of %s/%s: %w", namespace, pod, err)
+		return "", fmt.Errorf("read the log of %s/%s: %w", l.Namespace, l.Pod, err)
 	}
 	return end.String(), nil
 }

@@ -19,9 +19,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
 	"k8s.io/utils/exec"
 
@@ -55,9 +52,9 @@ func newRigWith(t *testing.T, runs http.Handler) rig {
 	})
 	address := kubelet.Listener.Addr().(*net.TCPAddr)
 	for _, name := range []string{ns, "team"} {
-		r.create("v1", "Namespace", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		r.CreateTyped("v1", "Namespace", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
-	r.create("v1", "Node", &corev1.Node{
+	r.CreateTyped("v1", "Node", &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: node, Labels: map[string]string{"nvidia.com/gpu.present": "true"}, Annotations: map[string]string{"secret/of-another": "x"}},
 		Status: corev1.NodeStatus{
 			Capacity: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8")}, Allocatable: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("0")},
@@ -73,12 +70,12 @@ func newRigWith(t *testing.T, runs http.Handler) rig {
 	spec := corev1.PodSpec{NodeSelector: map[string]string{"none": "none"}, Containers: []corev1.Container{{
 		Name: facts.DriverLoader, Image: "example.com/d:1", Env: []corev1.EnvVar{{Name: "PASSWORD", Value: "x"}, {Name: "NVIDIA_VISIBLE_DEVICES", Value: "void"}},
 	}}}
-	r.create("apps/v1", "DaemonSet", &appsv1.DaemonSet{
+	r.CreateTyped("apps/v1", "DaemonSet", &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "nvidia-driver-loader"},
 		Spec:       appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec}},
 	})
 	r.loader(ns, "loader-1", r.owner(ns, "nvidia-driver-loader"))
-	r.create("v1", "Pod", &corev1.Pod{
+	r.CreateTyped("v1", "Pod", &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "train"},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{
 			Name: "main", Image: "example.com/t:1", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("9")}},
@@ -97,7 +94,7 @@ func (r rig) owner(namespace, name string) metav1.OwnerReference {
 // loader creates a pod with the labels and the container of the driver loader.
 func (r rig) loader(namespace, name string, owners ...metav1.OwnerReference) {
 	r.Helper()
-	r.create("v1", "Pod", &corev1.Pod{
+	r.CreateTyped("v1", "Pod", &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: name, OwnerReferences: owners,
 			Labels: map[string]string{"app.kubernetes.io/part-of": "outrigger", "app.kubernetes.io/component": facts.DriverLoader},
@@ -110,20 +107,6 @@ func (r rig) loader(namespace, name string, owners ...metav1.OwnerReference) {
 			ContainerStatuses: []corev1.ContainerStatus{{Name: facts.DriverLoader, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}},
 		},
 	})
-}
-
-// create creates an object, and sets its status.
-func (r rig) create(apiVersion, kind string, o any) {
-	r.Helper()
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
-	assert.NilError(r, err)
-	object := &unstructured.Unstructured{Object: fields}
-	object.SetAPIVersion(apiVersion)
-	object.SetKind(kind)
-	r.Create(object.DeepCopy())
-	if status, is := fields["status"].(map[string]any); is && len(status) > 0 {
-		r.Patch(model.RefOf(object), "status", map[string]any{"status": status})
-	}
 }
 
 // serveExec is the kubelet.
@@ -221,15 +204,7 @@ func TestATargetThatDoesNotExist(t *testing.T) {
 // TestWithoutRights has a user who may only read nodes. What the user may not see is named, and the rest is diagnosed.
 func TestWithoutRights(t *testing.T) {
 	r := newRig(t)
-	r.create("rbac.authorization.k8s.io/v1", "ClusterRole", &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: "viewer"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list"}}},
-	})
-	r.create("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "viewer"}, RoleRef: rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "viewer"},
-		Subjects: []rbacv1.Subject{{Kind: "User", APIGroup: "rbac.authorization.k8s.io", Name: "viewer"}},
-	})
-	rc := rest.CopyConfig(r.REST)
-	rc.Impersonate.UserName = "viewer"
+	rc := r.As("viewer", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list"}})
 	client, err := cluster.New(rc)
 	assert.NilError(t, err)
 	agenttest.Poll(t, "the rights of the user", func() bool { return len(r.read(client, facts.Target{}).Nodes) == 1 })

@@ -55,17 +55,20 @@ func (r *reader) ofWaiting() (steps []step) {
 func (r *reader) agentsOf(node string) step {
 	return step{"pods of the node " + node, func(ctx context.Context) error {
 		return r.pods(ctx, query{fields: "spec.nodeName=" + node}, func(p *corev1.Pod) {
-			if facts.RequestsGPU(p) || facts.Agent(p.Labels) != "" {
+			if concerns(p) {
 				r.addPod(p)
 			}
 		})
 	}}
 }
 
+// concerns reports whether a pod is of an agent, or requests GPUs.
+func concerns(p *corev1.Pod) bool { return facts.RequestsGPU(p) || facts.Agent(p.Labels) != "" }
+
 // waiting reads the pods that wait for a node or for their containers: agents, and pods that request GPUs.
 func (r *reader) waiting(ctx context.Context) error {
 	return r.pods(ctx, query{fields: "status.phase=Pending"}, func(p *corev1.Pod) {
-		if facts.RequestsGPU(p) || facts.Agent(p.Labels) != "" {
+		if concerns(p) {
 			r.addPod(p)
 		}
 	})
@@ -109,11 +112,7 @@ func (r *reader) daemonSetsWithEvents(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func isReady(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	}) && p.DeletionTimestamp == nil
-}
+func isReady(p *corev1.Pod) bool { return facts.Ready(p) && p.DeletionTimestamp == nil }
 
 // node reads what concerns a node, and asks its agents.
 func (r *reader) node(ctx context.Context, steps []step) error {

@@ -7,6 +7,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"outrigger.dev/orchestrator/internal/facts"
 )
 
 // trimMeta removes what no diagnosis needs. Annotations of other programs can have secrets, such as the last
@@ -48,9 +50,6 @@ func trimPod(p *corev1.Pod) *corev1.Pod {
 	return p
 }
 
-// visibleDevices is the only variable whose value is read.
-const visibleDevices = "NVIDIA_VISIBLE_DEVICES"
-
 // trimSpec removes the values of environment variables and the parts that can have secrets.
 func trimSpec(s *corev1.PodSpec) {
 	s.Volumes, s.EphemeralContainers, s.ImagePullSecrets = nil, nil, nil
@@ -60,7 +59,7 @@ func trimSpec(s *corev1.PodSpec) {
 			c.VolumeMounts, c.Lifecycle, c.Args, c.EnvFrom = nil, nil, nil, nil
 			var env []corev1.EnvVar
 			for _, v := range c.Env {
-				if v.Name == visibleDevices {
+				if v.Name == facts.VisibleDevices {
 					env = append(env, v)
 				}
 			}

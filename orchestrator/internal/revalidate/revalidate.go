@@ -129,7 +129,7 @@ func (r *Run) AddLogs(ctx context.Context, result *Result) {
 	for i := range result.Validations {
 		pods := result.Validations[i].Pods
 		for j := range pods {
-			log, err := read.Log(ctx, r.client, pods[j].Namespace, pods[j].Name, "", false)
+			log, err := read.Log(ctx, r.client, read.LogName{Namespace: pods[j].Namespace, Pod: pods[j].Name})
 			if err == nil {
 				pods[j].GPUs, pods[j].Copies = readLog(log)
 			}

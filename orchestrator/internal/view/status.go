@@ -27,9 +27,6 @@ const (
 	NoDevices = "NoDevices"
 )
 
-// maxExamples is the maximum number of nodes that a row names.
-const maxExamples = 3
-
 // driverLabel is the label of feature discovery with the version of the driver.
 const driverLabel = "nvidia.com/cuda.driver-version.full"
 
@@ -115,7 +112,7 @@ func byCause(nodes []*corev1.Node) []NodesOf {
 			row = &NodesOf{Cause: state, Severity: severity, Message: message}
 			found[state] = row
 		}
-		if row.Nodes++; len(row.Examples) < maxExamples {
+		if row.Nodes++; len(row.Examples) < health.MaxExamples {
 			row.Examples = append(row.Examples, n.Name)
 		}
 	}

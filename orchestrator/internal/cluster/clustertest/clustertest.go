@@ -4,7 +4,10 @@ package clustertest
 import (
 	"testing"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
 	"outrigger.dev/orchestrator/internal/cluster"
@@ -63,6 +66,36 @@ func (c Cluster) Create(o *unstructured.Unstructured) {
 		c.Client.Refresh()
 		return c.Client.Create(c.Context(), o) == nil
 	})
+}
+
+// CreateTyped creates an object of a type of the API, and sets its status.
+func (c Cluster) CreateTyped(apiVersion, kind string, o any) {
+	c.Helper()
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		c.Fatal(err)
+	}
+	object := &unstructured.Unstructured{Object: fields}
+	object.SetAPIVersion(apiVersion)
+	object.SetKind(kind)
+	c.Create(object.DeepCopy())
+	if status, is := fields["status"].(map[string]any); is && len(status) > 0 {
+		c.Patch(model.RefOf(object), "status", map[string]any{"status": status})
+	}
+}
+
+// As returns the config of a user who has only the rights of the rules, with the name of the user as the name of the roles.
+func (c Cluster) As(user string, rules ...rbacv1.PolicyRule) *rest.Config {
+	c.Helper()
+	const group = "rbac.authorization.k8s.io"
+	meta := metav1.ObjectMeta{Name: user}
+	c.CreateTyped(group+"/v1", "ClusterRole", &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules})
+	c.CreateTyped(group+"/v1", "ClusterRoleBinding", &rbacv1.ClusterRoleBinding{
+		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: group, Kind: "ClusterRole", Name: user}, Subjects: []rbacv1.Subject{{Kind: "User", APIGroup: group, Name: user}},
+	})
+	rc := rest.CopyConfig(c.REST)
+	rc.Impersonate.UserName = user
+	return rc
 }
 
 // Patch changes an object, or a subresource of it, with a merge patch.
