@@ -2,14 +2,11 @@ package archive_test
 
 import (
 	"archive/tar"
-	"bytes"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -201,64 +198,6 @@ func TestAnEmptyClusterIsRead(t *testing.T) {
 	}
 }
 
-// crowd returns facts that cannot be compressed well. At the end are a broken node, a pod that holds a GPU, and a pod that is not
-// ready.
-func crowd(nodes int) facts.Facts {
-	random := rand.New(rand.NewPCG(1, 2))
-	word := func() string {
-		return fmt.Sprintf("%x%x%x%x", random.Uint64(), random.Uint64(), random.Uint64(), random.Uint64())
-	}
-	f := facts.Facts{Taken: taken()}
-	for i := range nodes {
-		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%05d", i), Labels: map[string]string{"nvidia.com/gpu.present": "true", "a": word(), "b": word()}}}
-		n.Status.Conditions = []corev1.NodeCondition{{Type: "Ready", Status: "True"}, {Type: "GPUReady", Status: "True"}}
-		n.Status.Capacity = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8")}
-		n.Status.Allocatable = n.Status.Capacity
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("p%05d", i), Annotations: map[string]string{"a": word(), "b": word()}}}
-		p.Status.Conditions = []corev1.PodCondition{{Type: "Ready", Status: "True"}}
-		f.Nodes, f.Pods = append(f.Nodes, n), append(f.Pods, p)
-		f.Answers = append(f.Answers, facts.Answer{Node: n.Name, Output: word()})
-	}
-	f.Nodes[nodes-1].Status.Allocatable = nil
-	f.Pods[nodes-2].Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}}}}
-	f.Pods[nodes-1].Status.Conditions = nil
-	return f
-}
-
-func TestSizeIsBounded(t *testing.T) {
-	const nodes, limit = 1000, 1_600_000
-	all := make([]archive.Log, nodes)
-	f := crowd(nodes)
-	for i := range all {
-		all[i] = archive.Log{Namespace: "a", Pod: f.Pods[i].Name, Container: "main", Text: strings.Repeat(f.Nodes[i].Labels["a"]+"\n", 20)}
-	}
-	for _, dest := range destinations(t) {
-		index, size := write(t, dest, limit, f, all)
-		sum := int64(0)
-		if info, err := os.Stat(dest); err == nil && !info.IsDir() {
-			sum = info.Size()
-		} else {
-			for _, content := range contents(t, dest) {
-				sum += int64(len(content))
-			}
-		}
-		if sum > limit || size != sum {
-			t.Errorf("%s has %d bytes, Commit says %d, the limit is %d", dest, sum, size, limit)
-		}
-		read, err := archive.Read(dest)
-		assert.NilError(t, err)
-		if len(read.Nodes) == 0 || len(read.Nodes) == nodes || read.Nodes[len(read.Nodes)-1].Name != f.Nodes[nodes-1].Name {
-			t.Errorf("%d nodes, the broken one is missing, or nothing is", len(read.Nodes))
-		}
-		if last := len(read.Pods) - 1; last < 1 || read.Pods[last].Name != f.Pods[nodes-1].Name || read.Pods[last-1].Name != f.Pods[nodes-2].Name {
-			t.Errorf("%d pods, and not the ones that are not ready or hold a GPU", len(read.Pods))
-		}
-		if what := fmt.Sprintf("%d of %d nodes", nodes-len(read.Nodes), nodes); index.Unseen[0].What != what {
-			t.Errorf("unseen: %v, want %s", index.Unseen, what)
-		}
-	}
-}
-
 func TestNothingIsLeftBehind(t *testing.T) {
 	for _, dest := range destinations(t) {
 		w, err := archive.Create(dest, taken(), archive.MaxSize)
@@ -278,105 +217,5 @@ func TestNothingIsLeftBehind(t *testing.T) {
 			t.Errorf("an archive was overwritten: %v", err)
 		}
 		assert.NilError(t, os.RemoveAll(dest))
-	}
-}
-
-// pack returns the path of a .tar.gz with entries.
-func pack(t *testing.T, entries ...tar.Header) string {
-	t.Helper()
-	var out bytes.Buffer
-	packed := gzip.NewWriter(&out)
-	to := tar.NewWriter(packed)
-	for _, head := range entries {
-		content := []byte("format: 1\n")
-		if head.Size == 0 && head.Typeflag == tar.TypeReg {
-			head.Size = int64(len(content))
-		}
-		assert.NilError(t, to.WriteHeader(&head))
-		if head.Typeflag == tar.TypeReg && head.Size == int64(len(content)) {
-			_, err := to.Write(content)
-			assert.NilError(t, err)
-		}
-	}
-	_ = to.Close()
-	assert.NilError(t, packed.Close())
-	file := filepath.Join(t.TempDir(), "hostile.tar.gz")
-	assert.NilError(t, os.WriteFile(file, out.Bytes(), 0o600))
-	return file
-}
-
-func TestHostileArchives(t *testing.T) {
-	index := tar.Header{Name: "a/index.yaml", Typeflag: tar.TypeReg}
-	for name, c := range map[string]struct {
-		file   string
-		unseen string
-		err    string
-	}{
-		"a path out of it": {file: pack(t, index, tar.Header{Name: "../../etc/nodes.yaml", Typeflag: tar.TypeReg}), unseen: "its path leads out"},
-		"an absolute path": {file: pack(t, index, tar.Header{Name: "/etc/nodes.yaml", Typeflag: tar.TypeReg}), unseen: "its path leads out"},
-		"a link":           {file: pack(t, index, tar.Header{Name: "a/nodes.yaml", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}), unseen: "links are not followed"},
-		"a device":         {file: pack(t, index, tar.Header{Name: "a/nodes.yaml", Typeflag: tar.TypeChar}), unseen: "not a regular file"},
-		"a huge file":      {file: pack(t, index, tar.Header{Name: "a/nodes.yaml", Typeflag: tar.TypeReg, Size: 1 << 40}), err: "ends too early"},
-		"no archive":       {file: pack(t, tar.Header{Name: "a/other.yaml", Typeflag: tar.TypeReg}), err: "no index.yaml"},
-		"no gzip":          {file: "archive_test.go", err: "not a .tar.gz"},
-		"nothing":          {file: "testdata/missing", err: "no such file"},
-		"a device file":    {file: "/dev/zero", err: "neither a folder nor a file"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f, err := archive.Read(c.file)
-			if c.err != "" {
-				assert.ErrorContains(t, err, c.err)
-				return
-			}
-			assert.NilError(t, err)
-			if got := asJSON(t, f.Unseen); !strings.Contains(got, c.unseen) || len(f.Nodes) > 0 {
-				t.Errorf("unseen: %s, want %q", got, c.unseen)
-			}
-		})
-	}
-}
-
-func TestLinksInAFolderAreNotFollowed(t *testing.T) {
-	dest := destinations(t)[0]
-	write(t, dest, archive.MaxSize, secretive(), nil)
-	outside := filepath.Join(t.TempDir(), "nodes.yaml")
-	assert.NilError(t, os.Rename(filepath.Join(dest, "nodes.yaml"), outside))
-	assert.NilError(t, os.Symlink(outside, filepath.Join(dest, "nodes.yaml")))
-	assert.NilError(t, os.WriteFile(filepath.Join(dest, "pods.yaml"), []byte("items:\n- kind: Pod\n  spec: [\n"), 0o600))
-	f, err := archive.Read(dest)
-	assert.NilError(t, err)
-	got := asJSON(t, f.Unseen)
-	if len(f.Nodes) > 0 || !strings.Contains(got, "links are not followed") || !strings.Contains(got, "it is damaged") || len(f.DaemonSets) != 1 {
-		t.Errorf("read %d nodes; unseen: %s", len(f.Nodes), got)
-	}
-}
-
-// BenchmarkArchive writes and reads an archive of 5,000 nodes.
-func BenchmarkArchive(b *testing.B) {
-	f := crowd(5000)
-	for i := range f.Nodes {
-		for j := range 60 {
-			f.Nodes[i].Labels[fmt.Sprintf("feature.node.kubernetes.io/cpu-cpuid.FEATURE%d", j)] = "true"
-		}
-	}
-	for b.Loop() {
-		dest := filepath.Join(b.TempDir(), "a.tar.gz")
-		w, err := archive.Create(dest, taken(), archive.MaxSize)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := w.Facts(f); err != nil {
-			b.Fatal(err)
-		}
-		_, size, err := w.Commit()
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.ReportMetric(float64(size), "bytes")
-		start := time.Now()
-		if _, err := archive.Read(dest); err != nil {
-			b.Fatal(err)
-		}
-		b.ReportMetric(time.Since(start).Seconds(), "s/read")
 	}
 }
