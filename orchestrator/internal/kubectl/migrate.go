@@ -11,10 +11,8 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/yaml"
 
-	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/orchestrator/internal/migrate"
 	"outrigger.dev/orchestrator/internal/table"
 	"outrigger.dev/pkg/cmdline"
@@ -27,6 +25,8 @@ const (
 	driverTimeout = 30 * time.Minute
 	// migratePoll is the delay between two reads of the cluster.
 	migratePoll = time.Second
+	// rebootTimeout is the default time limit for the reboot of a node.
+	rebootTimeout = 24 * time.Hour
 	// migrateSettle is longer than the 10 s between two reports of a kubelet.
 	migrateSettle = 12 * time.Second
 )
@@ -38,6 +38,7 @@ type migration struct {
 	registry, write string
 	only, nodes     string
 	final, undo     bool
+	by, driver      string
 	yes, evict      bool
 	timeout         time.Duration
 	// slow gives the driver more time, because the user has not set a time limit.
@@ -54,6 +55,7 @@ func (s *settings) migrateCommand() *cli.Command {
 			cmdline.Example{Purpose: "Plan without a cluster", Line: "kubectl outrigger migrate --from-file values-of-nvidia.yaml"},
 			cmdline.Example{Purpose: "Hand one component over on one node", Line: "kubectl outrigger migrate --only dcgm-exporter --nodes kubernetes.io/hostname=NODE --yes"},
 			cmdline.Example{Purpose: "Hand all components over, except the driver", Line: "kubectl outrigger migrate --yes"},
+			cmdline.Example{Purpose: "Hand the driver over, on each node when it reboots", Line: "kubectl outrigger migrate --only driver --driver on-reboot --yes"},
 			cmdline.Example{Purpose: "Go back", Line: "kubectl outrigger migrate --undo --yes"},
 		),
 		Flags:  m.flags(),
@@ -72,20 +74,37 @@ func (m *migration) flags() []cli.Flag {
 		&cli.BoolFlag{Name: "final", EnvVars: []string{"OUTRIGGER_FINAL"}, Destination: &m.final, Usage: "write the values for the time after NVIDIA's GPU Operator"},
 		&cli.StringFlag{Name: "only", EnvVars: []string{"OUTRIGGER_ONLY"}, Destination: &m.only, Usage: "hand over only one `COMPONENT`: dcgm-exporter, feature-discovery, mig-manager, device-plugin, toolkit or driver"},
 		&cli.StringFlag{Name: "nodes", EnvVars: []string{"OUTRIGGER_NODES"}, Destination: &m.nodes, Usage: "hand over only nodes with a label: a label `SELECTOR`"},
+		cmdline.Enum(&cli.StringFlag{
+			Name: "by", EnvVars: []string{"OUTRIGGER_BY"}, Value: migrate.ByLabels, Destination: &m.by,
+			Usage: "hand over by a `WAY`: labels, or clusterpolicy, which also disables the component in NVIDIA's ClusterPolicy, for all nodes",
+		}, migrate.ByLabels, migrate.ByClusterPolicy),
+		cmdline.Enum(&cli.StringFlag{
+			Name: "driver", EnvVars: []string{"OUTRIGGER_DRIVER"}, Value: driverNow, Destination: &m.driver,
+			Usage: "hand the driver over `WHEN`: now, or on-reboot, at the next reboot of each node",
+		}, driverNow, driverOnReboot),
 		&cli.BoolFlag{Name: "undo", Destination: &m.undo, Usage: "give components back to NVIDIA's GPU Operator"},
 		&cli.BoolFlag{Name: "yes", Destination: &m.yes, Usage: "do it; without this flag, nothing is changed"},
 		&cli.BoolFlag{Name: "evict", Destination: &m.evict, Usage: "cordon a node and evict its GPU pods before its driver is handed over"},
-		cmdline.Positive(&cli.DurationFlag{Name: "timeout", EnvVars: []string{"OUTRIGGER_TIMEOUT"}, Value: migrateTimeout, Destination: &m.timeout, Usage: "`TIME` after which a hand-over has failed and is undone; by default 30m for the driver"}),
+		cmdline.Positive(&cli.DurationFlag{Name: "timeout", EnvVars: []string{"OUTRIGGER_TIMEOUT"}, Value: migrateTimeout, Destination: &m.timeout, Usage: "`TIME` after which a hand-over has failed and is undone; by default 30m for the driver, and 24h for a reboot"}),
 	}
 }
 
+// The values of --driver.
+const (
+	driverNow      = "now"
+	driverOnReboot = "on-reboot"
+)
+
 func (m *migration) run(c *cli.Context) error {
-	handOver := m.only != "" || m.undo || m.yes
+	handOver := m.only != "" || m.undo || m.yes || m.driver == driverOnReboot || m.by == migrate.ByClusterPolicy
+	if m.by == migrate.ByClusterPolicy && m.nodes != "" {
+		return errors.New("--by clusterpolicy is for all nodes: remove --nodes, or use --by labels")
+	}
 	if handOver && len(m.files) > 0 {
-		return errors.New("--from-file is for a plan: remove it, or remove --only, --undo and --yes")
+		return errors.New("--from-file is for a plan: remove it, or remove --only, --by, --driver, --undo and --yes")
 	}
 	if handOver && m.write != "" {
-		return errors.New("--write writes the values of a plan: remove it, or remove --only, --undo and --yes")
+		return errors.New("--write writes the values of a plan: remove it, or remove --only, --by, --driver, --undo and --yes")
 	}
 	if handOver {
 		m.slow = !c.IsSet("timeout")
@@ -199,84 +218,5 @@ func (m *migration) printPlan(o table.Out, p planned) error {
 	}
 	fmt.Fprintf(o, "\nInstall: helm install outrigger oci://REGISTRY/charts/outrigger --namespace outrigger --create-namespace --values %s\n", file)
 	fmt.Fprintln(o, "Hand over: kubectl outrigger migrate --only COMPONENT --yes")
-	return nil
-}
-
-// handOver hands components over, or prints what it would do.
-func (m *migration) handOver(ctx context.Context, w, log io.Writer) error {
-	components := migrate.Components()
-	if m.only != "" {
-		c, err := migrate.Named(m.only)
-		if err != nil {
-			return err
-		}
-		components = []migrate.Component{c}
-	} else if !m.undo {
-		components = slices.DeleteFunc(components, func(c migrate.Component) bool { return c.Name == migrate.Driver })
-	}
-	if m.undo {
-		slices.Reverse(components)
-	}
-	client, err := m.open()
-	if err != nil {
-		return err
-	}
-	began := time.Now()
-	r := &migrate.Runner{Client: client.Dynamic, Nodes: m.nodes, Timeout: m.timeout, Poll: migratePoll, Settle: migrateSettle, Evict: m.evict, Explain: explainTo(client), Progress: func(format string, args ...any) {
-		fmt.Fprintf(log, "%7s  %s\n", time.Since(began).Round(time.Second), fmt.Sprintf(format, args...))
-	}}
-	steps := []migrate.Step{}
-	for _, c := range components {
-		if r.Timeout = m.timeout; m.slow && c.Name == migrate.Driver {
-			r.Timeout = driverTimeout
-		}
-		step, err := r.Step(ctx, c, m.undo)
-		if err != nil {
-			return err
-		}
-		if len(step.Nodes) > 0 || m.only != "" {
-			steps = append(steps, step)
-		}
-		if !m.yes {
-			continue
-		}
-		if err := r.Run(ctx, step); err != nil {
-			return err
-		}
-	}
-	return table.Print(table.For(w), m.output, steps, func(o table.Out) error { return m.printSteps(o, steps) })
-}
-
-// explainTo returns a function that adds the fix to the error of a request. A migration uses the rights of its caller.
-func explainTo(client *cluster.Client) func(error) error {
-	return func(err error) error {
-		if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
-			return fmt.Errorf("API server %s: %w; use an account with the rights that docs/kubectl-outrigger.md lists for migrate", client.REST.Host, err)
-		}
-		return cluster.Explain(client.REST, err)
-	}
-}
-
-func (m *migration) printSteps(o table.Out, steps []migrate.Step) error {
-	for i, step := range steps {
-		if m.yes && len(step.Nodes) > 0 {
-			continue
-		}
-		if i > 0 {
-			fmt.Fprintln(o)
-		}
-		fmt.Fprint(o, step.Text())
-		if err := step.Check(); err != nil {
-			fmt.Fprintf(o, "  first   %v\n", err)
-		}
-	}
-	switch {
-	case len(steps) == 0:
-		fmt.Fprintln(o, "No node is left to hand over.")
-	case m.yes:
-		fmt.Fprintln(o, "Done.")
-	default:
-		fmt.Fprintln(o, "\nNothing has been changed: add --yes.")
-	}
 	return nil
 }

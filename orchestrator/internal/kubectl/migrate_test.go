@@ -35,6 +35,9 @@ func TestMigrateWithoutACluster(t *testing.T) {
 		{[]string{"--registry", "r.example.org/gpu", "--write", values}, 0, []string{"devicePlugin.image: nvcr.io/nvidia/k8s-device-plugin:v0.19.3", "6. driver", "--values " + values}},
 		{nil, 0, []string{"Missing: global.registry", "--write FILE"}},
 		{[]string{"--only", "driver"}, 1, []string{"--from-file is for a plan"}},
+		{[]string{"--driver", "on-reboot"}, 1, []string{"--from-file is for a plan"}},
+		{[]string{"--by", "helm"}, 2, []string{`--by`, "labels", "clusterpolicy"}},
+		{[]string{"--by", "clusterpolicy", "--nodes", "a=b"}, 1, []string{"--by clusterpolicy is for all nodes: remove --nodes"}},
 		{[]string{"extra"}, 2, []string{`unexpected argument "extra"`}},
 	} {
 		code, stdout, stderr := command(append([]string{"migrate", "--from-file", "../migrate/testdata/clusterpolicy-26.7.yaml"}, c.args...)...)
@@ -118,16 +121,20 @@ func TestMigrateChangesNothingWithoutYes(t *testing.T) {
 	}
 	before := node()
 	for args, want := range map[string]string{
-		"":                       "dcgm-exporter      1       0",
-		"--nodes x=y":            "nfd.enabled: true → false",
-		"--final":                "Read: ClusterPolicy cluster-policy of nvidia.com, the values of the Helm release default/gpu-operator",
-		"--timeout 1m":           "devicePlugin.image: nvcr.io/nvidia/k8s-device-plugin:v0.14.0-ubi8",
-		"--only dcgm-exporter":   "Nothing has been changed: add --yes.",
-		"--undo":                 "No node is left to hand over.",
-		"--only device-plugin":   "nodes   none",
-		"--undo --only toolkit":  "Hand-over of toolkit back to NVIDIA's GPU Operator",
-		"--only driver --evict":  "nodes   none",
-		"--registry r.example/a": "driver.enabled: true → false",
+		"":                                 "dcgm-exporter      1       0",
+		"--nodes x=y":                      "nfd.enabled: true → false",
+		"--final":                          "Read: ClusterPolicy cluster-policy of nvidia.com, the values of the Helm release default/gpu-operator",
+		"--timeout 1m":                     "devicePlugin.image: nvcr.io/nvidia/k8s-device-plugin:v0.14.0-ubi8",
+		"--only dcgm-exporter":             "Nothing has been changed: add --yes.",
+		"--undo":                           "No node is left to hand over.",
+		"--only device-plugin":             "nodes   none",
+		"--undo --only toolkit":            "Hand-over of toolkit back to NVIDIA's GPU Operator",
+		"--only driver --evict":            "nodes   none",
+		"--by clusterpolicy --only gfd":    "nodes   none",
+		"--by clusterpolicy --only driver": "first   driver: all nodes would lose their driver at the same time",
+		"--driver on-reboot --only driver": "way     each node at its next reboot",
+		"--driver on-reboot --undo":        "No node is left to hand over.",
+		"--registry r.example/a":           "driver.enabled: true → false",
 	} {
 		code, stdout, stderr := command(append([]string{"--kubeconfig", config, "migrate"}, strings.Fields(args)...)...)
 		if code != 0 || !strings.Contains(stdout, want) {

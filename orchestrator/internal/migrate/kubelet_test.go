@@ -69,7 +69,7 @@ func (w *world) report(ctx context.Context, pods []*corev1.Pod) error {
 // kubelet does what the kubelet does with one pod.
 func (w *world) kubelet(ctx context.Context, p *corev1.Pod, set string) error {
 	w.mu.Lock()
-	broken, held := w.broken[set], w.held[set] || w.held[set+" "+p.Spec.NodeName]
+	broken, held := w.broken[set] || w.broken[set+" "+p.Spec.NodeName], w.held[set] || w.held[set+" "+p.Spec.NodeName]
 	w.mu.Unlock()
 	pods := w.Client.Dynamic.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace(p.Namespace)
 	switch {

@@ -21,6 +21,8 @@ type move struct {
 	from, to string
 	// want are the resources that each node must offer at least. Without it, only the pods must be ready.
 	want map[string]map[string]int64
+	// boots are the last known boots of the nodes. Nil does not wait for reboots.
+	boots map[string]boot
 }
 
 // moving is a node on its way.
@@ -64,8 +66,8 @@ func (m *move) run(ctx context.Context, nodes []string) (failed map[string]error
 				continue
 			}
 			waits = append(waits, name+": "+why)
-			if left[name].works.IsZero() && time.Since(left[name].began) > m.Timeout {
-				if failed[name], err = m.expire(ctx, s.node(name), why); err != nil {
+			if left[name].works.IsZero() && time.Since(left[name].began) > m.limit(left[name].value) {
+				if failed[name], err = m.expire(ctx, s.node(name), left[name].value, why); err != nil {
 					return failed, err
 				}
 				if failed[name] == nil {
@@ -107,6 +109,14 @@ func (m *move) advance(ctx context.Context, s *State, name string, at *moving) (
 	}
 	switch value {
 	case m.from:
+		if m.boots != nil && down(n) {
+			return "", m.later(ctx, n)
+		}
+		if m.boots != nil {
+			if why := m.rebooted(s, n); why != "" {
+				return why, nil
+			}
+		}
 		return "its label changes", m.label(ctx, n, m.c, Between)
 	case Between:
 		if pods := ended(s, m.c, m.from, []string{name}); len(pods) > 0 {
@@ -146,17 +156,25 @@ func (m *move) later(ctx context.Context, n *corev1.Node) error {
 
 // expire ends the move of a node at the time limit. A node whose kubelet has stopped in the meantime has not failed. If
 // its driver was to change, the move ends: it needs a kubelet.
-func (m *move) expire(ctx context.Context, n *corev1.Node, why string) (failed, err error) {
+func (m *move) expire(ctx context.Context, n *corev1.Node, value, why string) (failed, err error) {
 	switch {
-	case n == nil || ready(n):
-		return fmt.Errorf("not within %s: %s", m.Timeout, why), nil
-	case m.c.Name == Driver:
+	case n == nil || ready(n) || m.boots != nil && value == m.from:
+		return fmt.Errorf("not within %s: %s", m.limit(value), why), nil
+	case m.c.Name == Driver && m.boots == nil:
 		return nil, fmt.Errorf("%s is not ready any more, and stays cordoned: %s", n.Name, why)
 	}
 	if err := m.later(ctx, n); err != nil {
 		return fmt.Errorf("not within %s: %w", m.Timeout, err), nil
 	}
 	return nil, nil
+}
+
+// limit returns how long a node may have a value of the label.
+func (m *move) limit(value string) time.Duration {
+	if m.boots != nil && value == m.from {
+		return m.RebootTimeout
+	}
+	return m.Timeout
 }
 
 // first returns the first items of a list.

@@ -34,6 +34,11 @@ type Runner struct {
 	// Settle is how long a node must offer its GPUs after the hand-over of a component that changes them. It is longer than
 	// the 10 s between two reports of a kubelet, because the last report may be from the time before.
 	Settle time.Duration
+	// By is the way of hand-overs to Outrigger: ByLabels, which is the default, or ByClusterPolicy.
+	By string
+	// OnReboot hands the driver over when a node reboots. RebootTimeout limits the wait for that.
+	OnReboot      bool
+	RebootTimeout time.Duration
 	// Evict permits to evict GPU pods from a node whose driver is handed over.
 	Evict bool
 	// Explain adds the fix to the error of a request. It must keep the error in its chain. Nil adds nothing.
@@ -48,7 +53,9 @@ func (r *Runner) Step(ctx context.Context, c Component, undo bool) (Step, error)
 	if err != nil {
 		return Step{}, r.explain(err)
 	}
-	return Next(s, c, undo), nil
+	step := Next(s, c, undo).by(r.By, s)
+	step.OnReboot = r.OnReboot && c.Name == Driver
+	return step, nil
 }
 
 // Run hands a component over: one node first, and then the others in groups. It gives the nodes back on which the new side
@@ -58,18 +65,30 @@ func (r *Runner) Run(ctx context.Context, step Step) error {
 	if err := step.Check(); err != nil {
 		return err
 	}
+	if step.To == Theirs {
+		if err := r.enable(ctx, step.Component); err != nil {
+			return err
+		}
+	}
+	if step.OnReboot {
+		return r.onReboot(ctx, step)
+	}
 	var all []error
-	for _, nodes := range step.waves() {
-		failed, err := r.wave(ctx, step, nodes)
+	for i, nodes := range step.waves() {
+		failed, err := r.wave(ctx, step, nodes, i == 0)
 		if all = append(all, err); failed*2 >= len(nodes) {
 			return errors.Join(all...)
 		}
 	}
+	if step.By == ByClusterPolicy && errors.Join(all...) == nil {
+		all = append(all, r.disable(ctx, step.Component))
+	}
 	return errors.Join(append(all, r.verify(ctx, step))...)
 }
 
-// wave hands nodes over together. It returns the number of nodes that still have, or have got back, the old side.
-func (r *Runner) wave(ctx context.Context, step Step, nodes []string) (failed int, err error) {
+// wave hands nodes over together. It returns the number of nodes that still have, or have got back, the old side. It disables
+// the component in NVIDIA's ClusterPolicy after the first wave, if that is the way.
+func (r *Runner) wave(ctx context.Context, step Step, nodes []string, isFirst bool) (failed int, err error) {
 	c := step.Component
 	s, err := r.observe(ctx, c)
 	if err != nil {
@@ -85,6 +104,11 @@ func (r *Runner) wave(ctx context.Context, step Step, nodes []string) (failed in
 	}
 	r.Progress("%s: hands over %s", c.Name, names(nodes))
 	m := &move{Runner: r, c: c, from: step.From, to: step.To, want: offered(s, c, nodes, step.From)}
+	if step.By == ByClusterPolicy && !isFirst {
+		if err := r.disable(ctx, c); err != nil {
+			return len(nodes), err
+		}
+	}
 	bad, err := m.run(ctx, nodes)
 	if err != nil {
 		return len(nodes), fmt.Errorf("%w; the hand-over of %s is incomplete: run the command again, or undo it with --undo --only %s", err, c.Name, c.Name)
@@ -119,7 +143,10 @@ func (r *Runner) giveBack(ctx context.Context, step Step, bad map[string]error) 
 		for _, name := range nodes {
 			r.Progress("%s: failed on %s: %v; gives it back to %s", c.Name, name, bad[name], side(step.From))
 		}
-		var err error
+		err := r.enable(ctx, c)
+		if err != nil {
+			return fmt.Errorf("give %s back: %w; run --undo --only %s", names(nodes), err, c.Name)
+		}
 		if left, err = (&move{Runner: r, c: c, from: step.To, to: step.From}).run(ctx, nodes); err != nil {
 			return fmt.Errorf("give %s back: %w; run --undo --only %s", names(nodes), err, c.Name)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -13,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 )
 
@@ -25,19 +25,21 @@ type State struct {
 	Pods []Pod
 	// Free are DaemonSets of Outrigger for the component that ignore its label: "NAMESPACE/NAME".
 	Free []string
+	// Policies are NVIDIA's ClusterPolicies.
+	Policies []unstructured.Unstructured
 }
 
 // Set is a DaemonSet that the label of a component schedules.
 type Set struct {
 	Namespace string   `json:"namespace"`
 	Name      string   `json:"name"`
-	Images    []string `json:"images"`
+	Images    []string `json:"images,omitempty"`
 	// Label and Value are the label that its pods select: the value Theirs or Ours.
 	Label string `json:"label"`
 	Value string `json:"value"`
 
-	uid      types.UID
-	selector string
+	// Selector selects its pods.
+	Selector string `json:"selector,omitempty"`
 }
 
 // Pod is a pod of a Set.
@@ -47,6 +49,8 @@ type Pod struct {
 	Ready                 bool
 	// Waits says why the pod is not ready.
 	Waits string
+	// Running has the start of each container that runs, by its ID.
+	Running map[string]time.Time
 }
 
 var (
@@ -73,18 +77,37 @@ func Observe(ctx context.Context, client dynamic.Interface, c Component, nodes s
 			s.Free = append(s.Free, d.Namespace+"/"+d.Name)
 		}
 	}
-	for _, set := range s.Sets {
-		pods, err := listOf[corev1.Pod](ctx, client, podsResource, set.Namespace, set.selector)
+	gone, err := s.gone(ctx, client, c)
+	if err != nil {
+		return nil, err
+	}
+	for _, set := range slices.Concat(s.Sets, gone) {
+		pods, err := listOf[corev1.Pod](ctx, client, podsResource, set.Namespace, set.Selector)
 		if err != nil {
 			return nil, err
 		}
 		for _, p := range pods {
-			if owner := metav1.GetControllerOf(p); owner != nil && owner.UID == set.uid {
+			if owner := metav1.GetControllerOf(p); owner != nil && owner.Kind == "DaemonSet" && owner.Name == set.Name {
 				s.Pods = append(s.Pods, podOf(p, set))
 			}
 		}
 	}
 	return s, nil
+}
+
+// gone reads NVIDIA's ClusterPolicies. It returns the DaemonSets that are gone because a migration has disabled the component:
+// their pods may still run.
+func (s *State) gone(ctx context.Context, client dynamic.Interface, c Component) (gone []Set, err error) {
+	if s.Policies, err = listPolicies(ctx, client); err != nil {
+		return nil, err
+	}
+	_, made, err := s.disabled(c)
+	if err != nil || made == nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(made.Sets), func(old Set) bool {
+		return slices.ContainsFunc(s.Sets, func(set Set) bool { return set.Namespace == old.Namespace && set.Name == old.Name })
+	}), nil
 }
 
 // listOf lists objects, in a namespace or in all, that a label selector selects.
@@ -125,7 +148,7 @@ func setOf(d *appsv1.DaemonSet, labels []string) (Set, bool) {
 		if value != Theirs && value != Ours || d.DeletionTimestamp != nil {
 			continue
 		}
-		set := Set{Namespace: d.Namespace, Name: d.Name, Label: label, Value: value, uid: d.UID, selector: metav1.FormatLabelSelector(d.Spec.Selector)}
+		set := Set{Namespace: d.Namespace, Name: d.Name, Label: label, Value: value, Selector: metav1.FormatLabelSelector(d.Spec.Selector)}
 		for _, container := range d.Spec.Template.Spec.Containers {
 			set.Images = append(set.Images, container.Image)
 		}
@@ -136,7 +159,7 @@ func setOf(d *appsv1.DaemonSet, labels []string) (Set, bool) {
 
 // podOf returns the Pod of a Set.
 func podOf(p *corev1.Pod, set Set) Pod {
-	pod := Pod{Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName, Label: set.Label, Value: set.Value}
+	pod := Pod{Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName, Label: set.Label, Value: set.Value, Running: runningIn(p)}
 	if pod.Node == "" {
 		pod.Node = assigned(p)
 	}

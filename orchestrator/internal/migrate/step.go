@@ -12,6 +12,13 @@ type Step struct {
 	// From and To are the values of the label: Theirs and Ours, or the other way round with --undo.
 	From string `json:"from"`
 	To   string `json:"to"`
+	// By is the way of a hand-over to Outrigger: ByLabels or ByClusterPolicy. Policy is NVIDIA's ClusterPolicy that the step
+	// changes, and Refused says why it cannot.
+	By      string `json:"by,omitempty"`
+	Policy  string `json:"clusterPolicy,omitempty"`
+	Refused string `json:"refused,omitempty"`
+	// OnReboot says that each node waits for its next reboot.
+	OnReboot bool `json:"onReboot,omitempty"`
 	// Nodes are handed over, in this order. Done already have the value To, and are not cordoned for the hand-over. Skipped
 	// say why they keep their value.
 	Nodes   []string `json:"nodes"`
@@ -43,10 +50,51 @@ func Next(s *State, c Component, undo bool) Step {
 	slices.Sort(step.Nodes)
 	step.Old, step.New = s.Side(c.Label, step.From), s.Side(c.Label, step.To)
 	step.Free = s.Free
+	p, made, err := s.disabled(c)
+	switch {
+	case err != nil:
+		step.Refused = err.Error()
+	case p != nil && undo:
+		step.Policy, step.New = p.GetName(), made.Sets
+	case p != nil && len(step.Old) == 0:
+		step.Old = made.Sets
+	}
 	if len(step.Old)+len(step.New)+len(step.Free) == 0 {
 		step.Nodes, step.Skipped = nil, []string{"all nodes: neither NVIDIA's GPU Operator nor Outrigger has a DaemonSet for this component"}
 	}
 	return step
+}
+
+// by returns the step on one of the ways.
+func (s Step) by(way string, state *State) Step {
+	if s.To != Ours {
+		return s
+	}
+	s.By = way
+	if way != ByClusterPolicy {
+		return s
+	}
+	p, err := state.canDisable(s.Component)
+	if err != nil {
+		s.Refused = err.Error()
+		return s
+	}
+	s.Policy = p.GetName()
+	return s
+}
+
+// way describes how the step differs from the usual way, or returns "".
+func (s Step) way() string {
+	key := strings.Join(s.Component.keys(), " and ")
+	switch {
+	case s.OnReboot:
+		return fmt.Sprintf("each node at its next reboot, while this command runs: until then, the driver of %s stays, and no pod is evicted", side(s.From))
+	case s.By == ByClusterPolicy && s.Policy != "":
+		return fmt.Sprintf("after the first node, disables %s in ClusterPolicy %s of nvidia.com: NVIDIA's pods end on all nodes at once, and a new node has neither side until you run this command again; by labels, nodes go in groups, and a new node has NVIDIA's", key, s.Policy)
+	case s.Policy != "":
+		return fmt.Sprintf("restores %s in ClusterPolicy %s of nvidia.com, for all nodes; Outrigger keeps the nodes that are not given back", key, s.Policy)
+	}
+	return ""
 }
 
 // movable reports whether a hand-over changes a value. Users and other programs keep components off a node by other values.
@@ -54,6 +102,9 @@ func movable(value string) bool { return value == Theirs || value == Ours || val
 
 // Check returns why the step cannot begin, or nil.
 func (s Step) Check() error {
+	if s.Refused != "" {
+		return fmt.Errorf("%s: %s", s.Component.Name, s.Refused)
+	}
 	if len(s.Nodes) > 0 && len(s.Free) > 0 {
 		return fmt.Errorf("%s: the DaemonSets %s of Outrigger do not select %s=%s, and would run beside NVIDIA's; upgrade Outrigger's release with the values of \"kubectl outrigger migrate --write FILE\", without --final", s.Component.Name, names(s.Free), s.Component.Label, Ours)
 	}
@@ -89,7 +140,12 @@ func (s Step) Text() string {
 	for _, skipped := range s.Skipped {
 		fmt.Fprintf(&b, "  skipped %s\n", skipped)
 	}
-	fmt.Fprintf(&b, "  effect  %s\n", s.Component.Effect)
+	if way := s.way(); way != "" {
+		fmt.Fprintf(&b, "  way     %s\n", way)
+	}
+	if !s.OnReboot {
+		fmt.Fprintf(&b, "  effect  %s\n", s.Component.Effect)
+	}
 	return b.String()
 }
 
@@ -115,6 +171,9 @@ func (s Step) waves() [][]string {
 	size := most
 	if s.Component.Name == Driver {
 		size = 1
+	}
+	if s.By == ByClusterPolicy {
+		size = len(s.Nodes)
 	}
 	return append([][]string{s.Nodes[:1]}, slices.Collect(slices.Chunk(s.Nodes[1:], size))...)
 }
@@ -160,13 +219,13 @@ func missingOn(s *State, c Component, value, node string, want map[string]int64)
 }
 
 // offered returns the resources that each node must offer after the hand-over. While a hand-over that was interrupted
-// has left a node without the value from, its allocatable resources may be 0, and its capacity is not.
+// has left a node without the side from, its allocatable resources may be 0, and its capacity is not.
 func offered(s *State, c Component, nodes []string, from string) map[string]map[string]int64 {
 	want := map[string]map[string]int64{}
 	for _, n := range s.Nodes {
 		if slices.Contains(nodes, n.Name) {
 			want[n.Name] = gpus(n.Status.Allocatable)
-			if n.Labels[c.Label] != from {
+			if n.Labels[c.Label] != from || len(s.Side(c.Label, from)) == 0 {
 				want[n.Name] = gpus(n.Status.Capacity)
 			}
 		}

@@ -35,7 +35,7 @@ type world struct {
 	nodes []string
 
 	mu sync.Mutex
-	// broken has DaemonSets whose pods do not become ready: "NAMESPACE/NAME".
+	// broken has DaemonSets whose pods do not become ready: "NAMESPACE/NAME", or "NAMESPACE/NAME NODE".
 	broken map[string]bool
 	// offers is the number of GPUs that a plugin in a namespace offers.
 	offers map[string]int
