@@ -47,8 +47,11 @@ func TestNVIDIAsValuesFilesNeedOneRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := []string{"global.registry"}
-			if name == "user-v25.10" {
+			switch name {
+			case "user-v25.10":
 				want = []string{"driver.repository", "global.registry", "nodeStatusExporter.enabled"}
+			case "user-v1.11": // it names a mirror
+				want = []string{"driver.manager.repository", "global.registry", "toolkit.repository"}
 			}
 			if got := paths(problems); !slices.Equal(got, want) {
 				t.Errorf("the problems are of %q, want %q:\n%s", got, want, problems)
@@ -210,55 +213,6 @@ func rejected(t *testing.T, name string) map[string]map[string]any {
 		}
 	}
 	return all
-}
-
-// TestImagesOfNVIDIA has values that name images without the programs of the charts: the charts run their own, and the notes name the values.
-func TestImagesOfNVIDIA(t *testing.T) {
-	for text, want := range map[string]string{
-		"{devicePlugin: {repository: nvcr.io/nvidia, image: k8s-device-plugin, version: v0.18.0}}":                                                   "devicePlugin.repository: … remove devicePlugin.repository, devicePlugin.image and devicePlugin.version",
-		"{devicePlugin: {image: {repository: nvcr.io/nvidia/k8s-device-plugin}}}":                                                                    "devicePlugin.image.repository: … remove devicePlugin.image.repository",
-		"{devicePlugin: {image: {repository: r.example.org/mirror/k8s-device-plugin, tag: latest}}}":                                                 "devicePlugin.image.repository: … remove devicePlugin.image.repository and devicePlugin.image.tag",
-		"{devicePlugin: {image: {tag: v0.17.4}}}":                                                                                                    "devicePlugin.image.tag: … remove devicePlugin.image.tag",
-		"{migManager: {repository: r.example.org/nvidia, image: k8s-mig-manager}}":                                                                   "migManager.repository: … remove migManager.repository and migManager.image",
-		"{toolkit: {repository: r.example.org/nvidia, image: container-toolkit, version: v1.18.0}}":                                                  "toolkit.repository: … remove toolkit.repository, toolkit.image and toolkit.version",
-		"{dcgmExporter: {repository: r.example.org/nvidia, image: dcgm-exporter, version: 4.6.0-4.8.3-distroless}}":                                  "dcgmExporter.repository: … remove dcgmExporter.repository, dcgmExporter.image and dcgmExporter.version",
-		"{draDriver: {enabled: true, repository: nvcr.io/nvidia, image: k8s-dra-driver-gpu, version: v25.8.0}}":                                      "draDriver.repository: … remove draDriver.repository, draDriver.image and draDriver.version",
-		"{operator: {repository: nvcr.io/nvidia, image: gpu-operator}}":                                                                              "operator.repository: … remove operator.repository and operator.image",
-		"{operator: {validator: {repository: nvcr.io/nvidia/cloud-native, image: gpu-operator-validator, version: v25.10.0}}}":                       "operator.validator.repository: … remove operator.validator.repository, operator.validator.image and operator.validator.version",
-		"{validator: {repository: nvcr.io/nvidia/cloud-native, image: gpu-operator-validator, version: v25.10.0}}":                                   "validator.repository: … remove validator.repository, validator.image and validator.version",
-		"{driver: {enabled: true, payload: /d.run, manager: {repository: nvcr.io/nvidia/cloud-native, image: k8s-driver-manager, version: v0.4.2}}}": "driver.manager.repository: … remove driver.manager.repository, driver.manager.image and driver.manager.version",
-		"{pools: [{name: a, nodeSelector: {a: b}, values: {gfd: {version: v0.17.4}}}]}":                                                              "pools[0].values.gfd.version: … remove pools[0].values.gfd.version",
-		"{gfd: {enabled: false, version: v0.17.4}}":                                                                                                  "",
-		"{devicePlugin: {repository: r.example.org/nvidia, image: device-plugin, version: 26.11.0-debian12}}":                                        "",
-	} {
-		values := valuesFrom(t, text)
-		_, notes, err := Check(installed(values))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := ""
-		for _, n := range notes {
-			if strings.Contains(n.Reason, "not NVIDIA's") {
-				got += n.Path + ": … " + n.Instead
-			}
-		}
-		if got != want {
-			t.Errorf("%s: the notes have %q, want %q", text, got, want)
-		}
-		c, err := Load(umbrella)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := Render(c, installed(values))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, image := range imagesOf(WithoutDefinitions(out)) {
-			if want != "" && !strings.HasPrefix(image, "outrigger.dev/") {
-				t.Errorf("%s: the image of a pod is %s", text, image)
-			}
-		}
-	}
 }
 
 // textOf returns values in YAML.

@@ -48,7 +48,7 @@ defaults. Argument: the same dict. */ -}}
 {{- include "outrigger.share" (dict "root" .root "into" $values.global) -}}
 {{- if eq .name "validator" -}}
 {{- $theirs := get (default dict .root.Values.operator) "validator" | default dict | deepCopy -}}
-{{- if include "outrigger.theirImage" $theirs }}{{ $theirs = omit $theirs "repository" "image" "version" }}{{ end -}}
+{{- if eq "true" (include "outrigger.theirImage" $theirs) }}{{ $theirs = omit $theirs "repository" "image" "version" }}{{ end -}}
 {{- $values = mergeOverwrite $theirs $values -}}
 {{- end -}}
 {{- with (default dict .root.Values.daemonsets).nodeSelector }}{{ if $enabled }}{{ $_ := set $values "nodeSelector" (merge (default dict $values.nodeSelector | deepCopy) .) }}{{ end }}{{ end -}}
@@ -83,7 +83,7 @@ draPlugin, whose values include its defaults. */ -}}
 {{- define "outrigger.draDriver" -}}
 {{- $theirs := .Values.draDriver | default dict | deepCopy -}}
 {{- include "outrigger.withoutNulls" $theirs -}}
-{{- if include "outrigger.theirImage" $theirs }}{{ $theirs = omit $theirs "repository" "image" "version" }}{{ end -}}
+{{- if eq "true" (include "outrigger.theirImage" $theirs) }}{{ $theirs = omit $theirs "repository" "image" "version" }}{{ end -}}
 {{- $values := merge (pick $theirs "repository" "image" "version" "imagePullPolicy" "imagePullSecrets")
   (pick (dig "gpus" "kubeletPlugin" dict $theirs) "env" "resources" "nodeSelector" "affinity" "tolerations" "priorityClassName") -}}
 {{- range $key, $value := $values }}{{ if empty $value }}{{ $_ := unset $values $key }}{{ end }}{{ end -}}

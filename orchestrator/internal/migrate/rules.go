@@ -102,6 +102,9 @@ func (p *Plan) dropImage(key string) {
 		return
 	}
 	name := imageOf(section)
+	if version, is := section["version"].(string); name == "" && is {
+		name = version
+	}
 	if name == "" {
 		return
 	}
