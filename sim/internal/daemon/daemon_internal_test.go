@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -227,5 +228,42 @@ func TestPools(t *testing.T) {
 	for _, g := range snap.GPUs {
 		assert.Equal(t, g.Fabric, "in-progress")
 		assert.Equal(t, len(g.MIG.GPUInstances), 2)
+	}
+}
+
+// TestProgramsUseTheGPUs runs the driver's program and the CUDA check on the machine, with the libraries of the
+// driver root.
+func TestProgramsUseTheGPUs(t *testing.T) {
+	bin := os.Getenv("OUTRIGGER_BIN")
+	if bin == "" {
+		bin = "../../../bin"
+	}
+	bin, err := filepath.Abs(bin)
+	assert.NilError(t, err)
+	for _, name := range []string{"gpu-sim", "vectoradd", "lib/libcuda.so.1"} {
+		if _, err := os.Stat(filepath.Join(bin, name)); err != nil {
+			t.Skipf("bin/%s is missing: make build", name)
+		}
+	}
+	r := newRig(t).with("h100-80x2")
+	r.cfg.Libraries, r.cfg.Program = filepath.Join(bin, "lib"), filepath.Join(bin, "gpu-sim")
+	assert.NilError(t, r.process())
+	run := func(program string, args ...string) string {
+		t.Helper()
+		var out []byte
+		r.Do(func() {
+			cmd := exec.CommandContext(t.Context(), program, args...)
+			cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Join(r.Run, "driver/usr/lib/x86_64-linux-gnu"), "GPU_SIM_DEV="+r.Dev)
+			var err error
+			out, err = cmd.CombinedOutput()
+			assert.Check(t, err, "%s", out)
+		})
+		return string(out)
+	}
+	if got := run(filepath.Join(r.Run, "driver/usr/bin/nvidia-smi"), "-L"); strings.Count(got, "NVIDIA H100") != 2 {
+		t.Errorf("nvidia-smi -L says %q", got)
+	}
+	if got := run(filepath.Join(bin, "vectoradd")); !strings.Contains(got, "Test PASSED") {
+		t.Errorf("vectoradd says %q", got)
 	}
 }
