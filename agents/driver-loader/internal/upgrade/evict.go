@@ -94,8 +94,10 @@ func (e Eviction) options() eviction.Options {
 
 // run repeats the step until all pods are gone or the time is over.
 func (c *clearing) run(ctx context.Context, limit time.Duration) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTime)
-	defer cancel()
+	// With a deadline in the context, the client would fail a request that has to wait for its turn longer than that.
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer time.AfterFunc(limit, func() { cancel(errTime) }).Stop()
 	step := c.evict
 	if c.kind == WaitForJobs {
 		step = c.await
