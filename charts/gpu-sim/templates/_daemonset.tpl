@@ -9,6 +9,8 @@
       {{- if .Values.hostNetwork }}
       hostNetwork: true
       {{- end }}
+      # NVML lists the processes of pods by their numbers on the node.
+      hostPID: true
       containers:
         - {{ include "outrigger.container" (dict "root" $ "name" "gpu-sim" "args" (include "outrigger.args" . | fromYamlArray) "env" $env "resources" .Values.resources) | nindent 10 | trim }}
           {{- with .Values.securityContext }}

@@ -1,7 +1,7 @@
 {{- define "gpu-sim.rbac" -}}
 {{- if .Values.rbac.create }}
 {{- $labels := include "outrigger.labels" . }}
-# The agent reads the labels of its own Node, and changes none.
+# The agent reads the labels of its own Node, and the annotations of the pods on it. It changes none.
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata:
@@ -10,7 +10,7 @@ metadata:
     {{- $labels | nindent 4 }}
 rules:
   - apiGroups: [""]
-    resources: [nodes]
+    resources: [nodes, pods]
     verbs: [list, watch]
 ---
 # The agent only checks whether its own DaemonSet is deleted, or no longer selects the node. Then it

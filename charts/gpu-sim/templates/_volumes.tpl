@@ -14,6 +14,10 @@
 - name: run-nvidia
   mountPath: /run/nvidia
   mountPropagation: Bidirectional
+# Mount the folder, not the socket, because the kubelet makes a new socket when it restarts.
+- name: pod-resources
+  mountPath: /var/lib/kubelet/pod-resources
+  readOnly: true
 {{- with include "outrigger.tlsMount" . }}
 {{ . }}
 {{- end }}
@@ -39,6 +43,10 @@
 - name: run-nvidia
   hostPath:
     path: /run/nvidia
+    type: DirectoryOrCreate
+- name: pod-resources
+  hostPath:
+    path: {{ include "outrigger.kubeletRootDir" . }}/pod-resources
     type: DirectoryOrCreate
 {{- with include "outrigger.tlsVolume" . }}
 {{ . }}

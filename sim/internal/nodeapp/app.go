@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -17,6 +18,7 @@ import (
 	"outrigger.dev/pkg/version"
 	"outrigger.dev/sim/internal/daemon"
 	"outrigger.dev/sim/internal/node"
+	"outrigger.dev/sim/internal/podload"
 	"outrigger.dev/sim/internal/pool"
 )
 
@@ -29,6 +31,7 @@ const stopLimit = 10 * time.Second
 type settings struct {
 	cluster               cluster.Settings
 	pools                 string
+	loads                 podload.Settings
 	root, dev             string
 	proc, sys, run        string
 	libraries, program    string
@@ -46,7 +49,7 @@ func App() agent.App {
 			{Purpose: "Simulate two GPUs on all nodes with a label", Line: name + ` --node-name=node1 --pools='[{"nodeSelector": {"gpus": "two"}, "model": "h100-80", "gpus": 2}]'`},
 			{Purpose: "Remove what a killed agent has left on its node", Line: name + " remove"},
 		},
-		Flags:     append(cmdline.Under(category.Kubernetes, s.clusterFlags()...), cmdline.Under(category.Node, s.nodeFlags()...)...),
+		Flags:     slices.Concat(cmdline.Under(category.Kubernetes, s.clusterFlags()...), cmdline.Under(category.Node, slices.Concat(s.nodeFlags(), s.loads.Flags())...)),
 		Listen:    ":9419",
 		New:       s.newAgent,
 		StopLimit: stopLimit,
@@ -121,15 +124,18 @@ func (s *settings) newAgent(_ *cli.Context, log *slog.Logger) (*agent.Agent, err
 	cfg := s.config(pools, log)
 	cfg.Report = api.Event
 	d := daemon.New(cfg)
+	loads, err := s.loads.Open(podload.Target{Root: s.root, Name: s.cluster.NodeName, Client: api.Client, Event: api.Event}, log)
+	if err != nil {
+		return nil, cmdline.Usagef("%w", err)
+	}
 	owner := s.cluster.Owner(api, log)
 	owner.Left, owner.Watched = true, true
 	owner.ByHand = name + " remove"
-	return &agent.Agent{Parts: parts(d, api), Owner: owner}, nil
+	return &agent.Agent{Parts: parts(d, loads, api), Owner: owner}, nil
 }
 
-// parts returns the parts of the agent. Another part that changes the GPUs, such as their load, comes after
-// "gpus", which makes them.
-func parts(d *daemon.Daemon, api *cluster.API) []agent.Part {
+// parts returns the parts of the agent.
+func parts(d *daemon.Daemon, loads *podload.Follower, api *cluster.API) []agent.Part {
 	labels := func(ctx context.Context) error {
 		if err := api.WatchLabels(ctx, d.Labelled); err != nil {
 			return fmt.Errorf("watch the labels of the Node: %w", err)
@@ -140,6 +146,7 @@ func parts(d *daemon.Daemon, api *cluster.API) []agent.Part {
 		{Name: "labels", Run: labels, Ready: api.Failing},
 		{Name: "gpus", Run: d.Run, Ready: d.Ready, Reload: d.Reload, Withdraw: d.Remove},
 		{Name: "mig devices", Run: d.Follow},
+		{Name: "loads", Run: loads.Run, Ready: loads.Ready},
 		{Name: "events", Run: api.Run},
 	}
 }
