@@ -39,14 +39,15 @@ name config.name from config.data. Here, create becomes that name, and map becom
 {{- end -}}
 {{- end -}}
 
-{{- /* The name of the ConfigMap with the config files; empty without configs. */ -}}
+{{- /* The name of the ConfigMap with the config files; empty without configs. A chart that is installed alone has its own, also
+for the configs in global.config. */ -}}
 {{- define "outrigger.configMapName" -}}
 {{- $c := include "outrigger.config" . | fromYaml -}}
 {{- if $c.name -}}
 {{- $c.name -}}
 {{- else if and $c.map $c.create -}}
 {{- $c.create -}}
-{{- else if and $c.map $c.parent -}}
+{{- else if and $c.map $c.parent (include "outrigger.parentRenders" .) -}}
 {{- include "outrigger.parentConfigMapName" . -}}
 {{- else if $c.map -}}
 {{- include "outrigger.nameWith" (dict "root" . "suffix" "configs") -}}
@@ -166,7 +167,7 @@ chart's value that sets it, or "fix" the fix). */ -}}
 {{- $in := include "outrigger.configPath" .root -}}
 {{- $of := dict "root" .root "full" true -}}
 {{- $resourceConfig := include "outrigger.setting" (dict "root" .root "name" "resourceConfig") -}}
-{{- if and $c.parent $c.map (ne (include "outrigger.namespace" .root) (.root.Values.global.namespace | default .root.Release.Namespace)) -}}
+{{- if and $c.parent $c.map (include "outrigger.parentRenders" .root) (ne (include "outrigger.namespace" .root) (.root.Values.global.namespace | default .root.Release.Namespace)) -}}
 {{- include "outrigger.problem" (dict "root" .root "path" "namespaceOverride" "remove" (list "namespaceOverride")
   "reason" (printf "pods in %q cannot mount the ConfigMap of %s, which is in the namespace of the release" (include "outrigger.namespace" .root) $in)) -}}
 {{- end -}}

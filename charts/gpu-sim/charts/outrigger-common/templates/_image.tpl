@@ -3,7 +3,8 @@
 default name of the image "beside" the values of an image in the same registry, if global.registry is not
 set). The values have the form
 image.repository and image.tag, or the form of NVIDIA's operator: repository, image and version. An image of NVIDIA does
-not have the programs of the chart: the values then have no effect, and the notes name them. */ -}}
+not have the programs of the chart: the values then have no effect, and the notes name them. An image that may be NVIDIA's is
+a problem. */ -}}
 {{- define "outrigger.image" -}}
 {{- $root := default . .root -}}
 {{- $values := default $root.Values .values -}}
@@ -13,7 +14,9 @@ not have the programs of the chart: the values then have no effect, and the note
 {{- $tag := printf "%s-%s" $root.Chart.AppVersion (index $root.Chart.Annotations "outrigger.dev/os-base") -}}
 {{- $image := $values.image -}}
 {{- $repository := "" -}}
-{{- if include "outrigger.theirImage" $values }}{{ $image = "" -}}
+{{- $theirs := include "outrigger.theirImage" $values -}}
+{{- if eq $theirs "unsure" }}{{ include "outrigger.unsureImage" (dict "root" $root "values" $values "at" $at "name" $name) }}{{ end -}}
+{{- if $theirs }}{{ $image = "" -}}
 {{- else if kindIs "map" $image -}}
 {{- $tag = include "outrigger.tag" (dict "root" $root "path" (printf "%simage.tag" $at) "value" $image.tag) | default $tag -}}
 {{- $repository = include "outrigger.noScheme" (dict "root" $root "value" $image.repository "path" (printf "%simage.repository" $at)) -}}
@@ -76,8 +79,9 @@ Helm has checked, or that is older than this check. Argument: (dict "root" $ "be
 {{- else }}{{ $tag }}{{ end -}}
 {{- end -}}
 
-{{- /* "true" if values name an image that NVIDIA has built, by its name or its version. A mirror of our images keeps our tags. Argument:
-values with image, repository and version. */ -}}
+{{- /* "true" if values name an image of NVIDIA: by its registry. "unsure" if only its name or its tag is like one of NVIDIA's: it may be a
+mirror of NVIDIA's image, or a build of the user, and the chart must not decide. A mirror of our images keeps our tags. Argument: values with
+image, repository and version. */ -}}
 {{- define "outrigger.theirImage" -}}
 {{- $repository := "" -}}
 {{- $tag := "" -}}
@@ -85,23 +89,42 @@ values with image, repository and version. */ -}}
 {{- $repository = default "" .image.repository -}}
 {{- $tag = toString (default "" .image.tag) -}}
 {{- else -}}
-{{- $repository = printf "%s/%s" (default "" .repository) (default "" .image) | trimAll "/" -}}
+{{- $repository = printf "%s/%s" (default "" .repository) (default "" .image) | trimSuffix "/" | trimPrefix "/" -}}
+{{- if not .image }}{{ $repository = printf "%s/" $repository | trimPrefix "/" }}{{ end -}}
 {{- $tag = toString (default "" .version) -}}
 {{- end -}}
-{{- $ours := regexMatch `^(sha256:[0-9a-f]{64}|2[0-9]\.[0-9]{1,2}\.[0-9]+.*)$` $tag -}}
-{{- $named := regexMatch `^((nvcr|docker|ghcr)\.io/)?nvidia(/|$)|(^|/)(k8s-device-plugin|gpu-feature-discovery|k8s-mig-manager|k8s-driver-manager|k8s-dra-driver-gpu|gpu-operator|gpu-operator-validator)$` $repository -}}
-{{- if or (and $named (not $ours)) (regexMatch `^nvcr\.io/nvidia(/|$)` $repository) (regexMatch `^(v[0-9]+|0)\.[0-9]+\.[0-9]+|^[0-9]\.[0-9]+\.[0-9]+-[0-9]\.[0-9]+\.[0-9]+` $tag) }}true{{ end -}}
+{{- $name := regexFind `[^/]*$` $repository -}}
+{{- $ours := regexMatch `^2[0-9]\.[0-9]{1,2}\.[0-9]+.*$` $tag -}}
+{{- $theirTag := regexMatch `^(v[0-9]+|0)\.[0-9]+\.[0-9]+|^[0-9]\.[0-9]+\.[0-9]+-[0-9]\.[0-9]+\.[0-9]+` $tag -}}
+{{- if or (regexMatch `^nvcr\.io/nvidia(/|$)` $repository) (and (regexMatch `^((docker|ghcr)\.io/)?nvidia(/|$)` $repository) (not $ours)) }}true
+{{- else if and (has $name (list "k8s-device-plugin" "gpu-feature-discovery" "k8s-mig-manager" "k8s-driver-manager" "k8s-dra-driver-gpu" "gpu-operator" "gpu-operator-validator")) (not $ours) }}unsure
+{{- else if and $theirTag (has $name (list "" "container-toolkit" "dcgm-exporter")) }}unsure{{ end -}}
 {{- end -}}
 
-{{- /* A line for the notes if values name an image of NVIDIA. Argument: (dict "values" … "at" their path, with a dot at its end). */ -}}
-{{- define "outrigger.theirImageNote" -}}
-{{- if include "outrigger.theirImage" .values -}}
+{{- /* The keys of an image that values set, as a YAML list. Argument: (dict "values" … "at" their path, with a dot at its end). */ -}}
+{{- define "outrigger.imageKeys" -}}
 {{- $keys := list -}}
 {{- range kindIs "map" .values.image | ternary (list "image.repository" "image.tag") (list "repository" "image" "version") -}}
 {{- $at := dict "it" $.values -}}
 {{- range splitList "." . }}{{ $_ := set $at "it" (get $at.it .) }}{{ end -}}
 {{- if $at.it }}{{ $keys = append $keys (printf "%s%s" (default "" $.at) .) }}{{ end -}}
 {{- end -}}
+{{- toYaml $keys -}}
+{{- end -}}
+
+{{- /* Records the problem of an image that may be NVIDIA's. Argument: (dict "root" $ "values" … "at" their path "name" the name of our image). */ -}}
+{{- define "outrigger.unsureImage" -}}
+{{- $keys := include "outrigger.imageKeys" . | fromYamlArray -}}
+{{- $all := gt (len $keys) 1 | ternary (printf "%s and %s" (initial $keys | join ", ") (last $keys)) (first $keys) -}}
+{{- include "outrigger.problem" (dict "root" .root "full" true "path" (first $keys) "remove" $keys
+  "reason" "the image has a name or a tag of NVIDIA's images, which do not have the programs of this chart"
+  "instead" (printf "remove %s to run the image of the chart; for an image of your own with its programs, write the name %s and a tag such as %s-debian12" $all .name .root.Chart.AppVersion)) -}}
+{{- end -}}
+
+{{- /* A line for the notes if values name an image of NVIDIA. Argument: (dict "values" … "at" their path, with a dot at its end). */ -}}
+{{- define "outrigger.theirImageNote" -}}
+{{- if eq "true" (include "outrigger.theirImage" .values) -}}
+{{- $keys := include "outrigger.imageKeys" . | fromYamlArray -}}
 {{- printf "%s: the chart runs its own image, not NVIDIA's; remove %s" (first $keys) (gt (len $keys) 1 | ternary (printf "%s and %s" (initial $keys | join ", ") (last $keys)) (first $keys)) -}}
 {{- end -}}
 {{- end -}}

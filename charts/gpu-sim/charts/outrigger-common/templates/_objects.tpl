@@ -52,7 +52,9 @@ automountServiceAccountToken: false
 {{- end -}}
 
 {{- define "outrigger.configMap" -}}
-{{- with (include "outrigger.ownConfig" . | fromYaml).map -}}
+{{- $config := include "outrigger.config" . | fromYaml -}}
+{{- if and $config.parent (include "outrigger.parentRenders" .) }}{{ $config = dict }}{{ end -}}
+{{- with $config.map -}}
 apiVersion: v1
 kind: ConfigMap
 metadata:
