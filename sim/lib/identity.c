@@ -127,7 +127,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetNumGpuCores(nvmlDevice_t device, unsigned int *
 	REQUIRE(cores != NULL);
 	if (view.mig.mode)
 		return NVML_ERROR_NOT_SUPPORTED;
-	return known(view.gpu.sms * view.gpu.cores_per_sm, cores);
+	return known_figure(view.gpu.sms * view.gpu.cores_per_sm, cores);
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor)

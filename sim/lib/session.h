@@ -83,11 +83,11 @@ nvmlReturn_t copy_string(char *to, unsigned int length, const char *from);
 	{                                                                      \
 		ENTER_DEVICE(name, device, gpu);                               \
 		REQUIRE(out != NULL);                                          \
-		return known(value, out);                                      \
+		return known_figure(value, out);                               \
 	}
 
-/* known returns a figure, or NOT_SUPPORTED for 0. */
-static inline nvmlReturn_t known(unsigned int value, unsigned int *out)
+/* known_figure returns a figure, or NOT_SUPPORTED for 0. */
+static inline nvmlReturn_t known_figure(unsigned int value, unsigned int *out)
 {
 	if (value == 0)
 		return NVML_ERROR_NOT_SUPPORTED;

@@ -186,7 +186,7 @@ UTILIZATION(nvmlDeviceGetOfaUtilization, SIM_ACTIVE_OFA)
 static nvmlReturn_t current(const struct sim_gpu *gpu, nvmlClockType_t type, unsigned int *clock)
 {
 	if (gpu->clock_max[type] == 0)
-		return known(gpu->clock[type], clock);
+		return known_figure(gpu->clock[type], clock);
 	*clock = gpu->clock[type];
 	return NVML_SUCCESS;
 }
@@ -202,7 +202,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, nvmlClockType
 {
 	ENTER_DEVICE(nvmlDeviceGetMaxClockInfo, device, gpu);
 	REQUIRE(type < SIM_CLOCKS && clock != NULL);
-	return known(gpu.clock_max[type], clock);
+	return known_figure(gpu.clock_max[type], clock);
 }
 
 /* application_clock returns the application clock of graphics or memory, the two
@@ -212,7 +212,7 @@ static nvmlReturn_t application_clock(const struct sim_gpu *gpu, nvmlClockType_t
 	REQUIRE(type < SIM_CLOCKS && clock != NULL);
 	if (type == NVML_CLOCK_VIDEO)
 		return NVML_ERROR_NOT_SUPPORTED;
-	return known(gpu->clock_max[type], clock);
+	return known_figure(gpu->clock_max[type], clock);
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetApplicationsClock(nvmlDevice_t device, nvmlClockType_t type, unsigned int *clock)
@@ -233,5 +233,5 @@ EXPORT nvmlReturn_t nvmlDeviceGetClock(nvmlDevice_t device, nvmlClockType_t type
 	REQUIRE(type < SIM_CLOCKS && id < NVML_CLOCK_ID_COUNT && clock != NULL);
 	if (id == NVML_CLOCK_ID_APP_CLOCK_TARGET || id == NVML_CLOCK_ID_APP_CLOCK_DEFAULT)
 		return application_clock(&gpu, type, clock);
-	return id == NVML_CLOCK_ID_CURRENT ? current(&gpu, type, clock) : known(gpu.clock_max[type], clock);
+	return id == NVML_CLOCK_ID_CURRENT ? current(&gpu, type, clock) : known_figure(gpu.clock_max[type], clock);
 }
