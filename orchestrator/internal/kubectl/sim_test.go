@@ -75,10 +75,10 @@ func newSimRig(t *testing.T) (rig, *simulator) {
 	kubelet := httptest.NewTLSServer(s)
 	t.Cleanup(kubelet.Close)
 	r.kubelet = kubelet.Listener.Addr().(*net.TCPAddr)
-	r.create("v1", "Namespace", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "sim"}})
+	r.CreateTyped("v1", "Namespace", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "sim"}})
 	labels := map[string]string{"app.kubernetes.io/part-of": "outrigger", "app.kubernetes.io/name": "gpu-sim"}
 	c := corev1.Container{Name: "gpu-sim", Image: "example.com/gpu-sim:1"}
-	r.create("apps/v1", "DaemonSet", &appsv1.DaemonSet{
+	r.CreateTyped("apps/v1", "DaemonSet", &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "sim", Name: "gpu-sim"},
 		Spec: appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{NodeSelector: map[string]string{"none": "none"}, Containers: []corev1.Container{c}},
@@ -87,7 +87,7 @@ func newSimRig(t *testing.T) (rig, *simulator) {
 	ds := r.Get(model.Ref{APIVersion: "apps/v1", Kind: "DaemonSet", Namespace: "sim", Name: "gpu-sim"})
 	owner := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "gpu-sim", UID: ds.GetUID(), Controller: new(true)}
 	pod := func(node string, labels map[string]string, state corev1.ContainerState, owners ...metav1.OwnerReference) {
-		r.create("v1", "Pod", &corev1.Pod{
+		r.CreateTyped("v1", "Pod", &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "sim", Name: "gpu-sim-" + node, Labels: labels, OwnerReferences: owners},
 			Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{c}},
 			Status:     corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{Name: "gpu-sim", State: state}}},
@@ -97,7 +97,7 @@ func newSimRig(t *testing.T) (rig, *simulator) {
 	for _, node := range []string{"sim-1", "sim-2", "sim-3", "gpu-1"} {
 		r.node(node, "True", "Ready", 8)
 	}
-	r.create("v1", "Node", &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
+	r.CreateTyped("v1", "Node", &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
 	pod("sim-1", labels, running, owner)
 	pod("sim-2", labels, running, owner)
 	pod("sim-3", labels, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}, owner)

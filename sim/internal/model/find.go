@@ -37,16 +37,22 @@ func Builtin(name string) (Model, error) {
 	return Parse(name+".yaml", data)
 }
 
-// Find returns a model. ref is a name, an alias, the name of the product in NVML or in the label
-// nvidia.com/gpu.product, or the path of a file, which has a slash or ends with .yaml.
+// Find returns a model. ref is an argument of FindBuiltin, or the path of a file, which has a slash or ends with
+// .yaml.
 func Find(ref string) (Model, error) {
-	if isFile(ref) {
-		data, err := os.ReadFile(ref) // the user names the file
-		if err != nil {
-			return Model{}, fmt.Errorf("read model: %w", err)
-		}
-		return Parse(ref, data)
+	if !isFile(ref) {
+		return FindBuiltin(ref)
 	}
+	data, err := os.ReadFile(ref) // the user names the file
+	if err != nil {
+		return Model{}, fmt.Errorf("read model: %w", err)
+	}
+	return Parse(ref, data)
+}
+
+// FindBuiltin returns a product that the simulator knows. ref is a name, an alias, or the name of the product in NVML
+// or in the label nvidia.com/gpu.product.
+func FindBuiltin(ref string) (Model, error) {
 	simple := simplify(ref)
 	if slices.Contains(Names(), simple) {
 		return Builtin(simple)
@@ -57,7 +63,7 @@ func Find(ref string) (Model, error) {
 			return m, err
 		}
 	}
-	return Model{}, fmt.Errorf("model %q is unknown: want one of %s, or the path of a file such as ./model.yaml", ref, strings.Join(Names(), ", "))
+	return Model{}, fmt.Errorf("model %q is unknown: want one of %s, or, on the command line, the path of a file such as ./model.yaml", ref, strings.Join(Names(), ", "))
 }
 
 func isFile(ref string) bool {

@@ -101,7 +101,12 @@ func (s Simulation) Check() error {
 	if s.GPUs < 1 {
 		errs = append(errs, fmt.Errorf("%d GPUs: want 1 to %d", s.GPUs, state.MaxGPUs))
 	}
-	bad := s.Spec("").Validate()
+	known := s
+	_, unknown := model.FindBuiltin(s.Model)
+	if unknown != nil {
+		known.Model = model.Default // to check the rest
+	}
+	bad := errors.Join(unknown, known.Spec("").Validate())
 	errs = append(errs, bad)
 	if _, err := s.latency(); err != nil {
 		errs = append(errs, err)
@@ -117,7 +122,7 @@ func (s Simulation) checkMIG() error {
 	if err != nil || len(requests) == 0 {
 		return err
 	}
-	m, err := model.Find(s.Model)
+	m, err := model.FindBuiltin(s.Model)
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ func TestParseLabel(t *testing.T) {
 	for value, want := range map[string]string{
 		"":                              "is unknown",
 		"h900x8":                        `model "h900" is unknown`,
+		"/etc/passwd":                   `model "/etc/passwd" is unknown`,
 		"h100-80x0":                     "0 GPUs: want 1 to 16",
 		"h100-80x17":                    "17 GPUs: a node has at most 16",
 		"h100-80x":                      "is unknown",
