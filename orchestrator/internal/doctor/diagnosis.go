@@ -55,7 +55,7 @@ func newDiagnosis(f facts.Facts) *diagnosis {
 		d.events[key] = append(d.events[key], e)
 	}
 	for _, list := range d.events {
-		slices.SortStableFunc(list, func(a, b *corev1.Event) int { return eventTime(a).Compare(eventTime(b)) })
+		slices.SortStableFunc(list, compareEvents)
 	}
 	for _, a := range f.Answers {
 		d.answers[a.Node] = append(d.answers[a.Node], a)
@@ -73,6 +73,15 @@ func eventKey(kind, namespace, name string) string { return kind + " " + namespa
 
 func eventTime(e *corev1.Event) time.Time {
 	return cmp.Or(e.LastTimestamp.Time, e.EventTime.Time, e.FirstTimestamp.Time, e.CreationTimestamp.Time).UTC()
+}
+
+// compareEvents compares Events by their times. Times have seconds, and the API server lists Events by their names, so
+// Events of the same second are compared by their versions, which are numbers.
+func compareEvents(a, b *corev1.Event) int {
+	return cmp.Or(
+		eventTime(a).Compare(eventTime(b)),
+		cmp.Compare(len(a.ResourceVersion), len(b.ResourceVersion)), cmp.Compare(a.ResourceVersion, b.ResourceVersion),
+	)
 }
 
 // newFinding returns a finding with the fix and the severity of the table of causes.

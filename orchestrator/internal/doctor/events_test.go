@@ -1,6 +1,7 @@
 package doctor_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,6 +30,25 @@ func (c *cluster) said(zero, three cause.Code, others ...cause.Code) {
 }
 
 // TestEventsOfDevices has Events about several devices of a node, and the present answer of the device plugin.
+// Events have their times in seconds, and are listed by their names, which are random.
+func TestEventsOfTheSameSecond(t *testing.T) {
+	c := healthy(node)
+	offer(c.node(node), gpu, 7, 8)
+	for version, event := range map[string][2]string{
+		"10": {"DeviceUnhealthy", "lost: nvidia.com/gpu 0 GPU-8bbb9494: gpu is lost"}, "9": {"DeviceHealthy", "nvidia.com/gpu 0 GPU-8bbb9494: healthy again"},
+	} {
+		c.event("Node", "", node, event[0], event[1])
+		c.Events[len(c.Events)-1].ResourceVersion = version
+	}
+	slices.SortFunc(c.Events, func(a, b *corev1.Event) int { return cmp.Compare(b.ResourceVersion, a.ResourceVersion) })
+	for range 2 { // in both orders
+		if r := doctor.Diagnose(c.Facts, onNode()); len(r.Findings) == 0 || r.Findings[0].Code != cause.DeviceLost {
+			t.Errorf("the GPU was lost last, but the report is\n%s", text(r))
+		}
+		slices.Reverse(c.Events)
+	}
+}
+
 func TestEventsOfDevices(t *testing.T) {
 	sick := func(c *cluster, code cause.Code, devices string) {
 		c.event("Node", "", node, "DeviceUnhealthy", string(code)+": nvidia.com/gpu "+devices+": xid 79")
