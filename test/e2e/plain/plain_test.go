@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,6 +49,7 @@ func TestPlainNode(t *testing.T) {
 		n.computes("whole")
 	})
 	n.part("the files are where docs/gpu-sim.md says", files)
+	n.part("a GPU shows the load that its pod asks for", loaded)
 	n.part("an error makes a GPU unhealthy", func(n node) {
 		n.MustKubectl("-n", stack.Namespace, "exec", "ds/gpu-sim", "--", "gpu-sim", "lose", "3")
 		n.Must(n.WaitAllocatable(n.T.Context(), n.name, stack.GPU, 7, limit))
@@ -149,6 +151,35 @@ func files(n node) {
 			n.T.Errorf("%s: %s, want %s", script, got, want)
 		}
 	}
+}
+
+// loaded runs a pod whose annotations ask for a load. The GPU has the load and a process while the pod runs.
+func loaded(n node) {
+	n.Must(n.Apply(n.T.Context(), `
+apiVersion: v1
+kind: Pod
+metadata:
+  name: loaded
+  annotations: {outrigger.dev/sim.utilization: "75", outrigger.dev/sim.memory: 20Gi}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers: [{name: main, image: `+cluster.BusyboxImage+`, command: [sleep, "3600"], resources: {limits: {nvidia.com/gpu: 1}}}]
+`))
+	smi := func(query string) string {
+		return n.Shell(n.name, "LD_LIBRARY_PATH=/run/nvidia/driver/usr/lib/x86_64-linux-gnu /run/nvidia/driver/usr/bin/nvidia-smi "+query)
+	}
+	n.Until("one GPU of eight has the load", func() bool {
+		all := strings.Fields(smi("--query-gpu=utilization.gpu --format=csv,noheader,nounits"))
+		slices.Sort(all)
+		return strings.Join(all, " ") == "0 0 0 0 0 0 0 75"
+	})
+	if got := smi("--query-compute-apps=used_memory --format=csv,noheader,nounits"); got != "20480" {
+		n.T.Errorf("the processes on GPUs use %q MiB", got)
+	}
+	n.MustKubectl("delete", "pod", "loaded", "--force", "--grace-period=0")
+	n.Until("no GPU has a load", func() bool {
+		return smi("--query-gpu=utilization.gpu --format=csv,noheader,nounits") == strings.Repeat("0\n", 7)+"0"
+	})
 }
 
 // killed kills the pod without a chance to clean up.

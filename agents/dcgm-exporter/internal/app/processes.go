@@ -96,7 +96,7 @@ func processesOn(g gpu.GPU, list []telemetry.Process) (out []gpuProcess) {
 	return out
 }
 
-// addOwners adds what is known of the processes and their pods.
+// addOwners adds the command, the pod and the unit of each process, if they are known.
 func addOwners(root procowner.Root, list []gpuProcess) {
 	known := make([]procowner.Process, 0, len(list))
 	for _, p := range list {

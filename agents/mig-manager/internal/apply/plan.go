@@ -21,13 +21,7 @@ func (a *Applier) Plan(ctx context.Context, req Request) (Plan, error) {
 	if err != nil || a.cfg.Containers == nil || !p.Disturbs() {
 		return p, err
 	}
-	var concerned []mig.GPU
-	for _, c := range p.GPUs {
-		if c.disturbs() {
-			concerned = append(concerned, c.GPU)
-		}
-	}
-	held, unknown := a.cfg.Containers(ctx, concerned)
+	held, unknown := a.cfg.Containers(ctx, p.disturbed())
 	if len(held) > 0 { // the layout may be a different one now
 		p, err = a.plan(ctx, req, held)
 	}
@@ -204,11 +198,11 @@ func (c Change) disturbs() bool {
 	return c.Mode || c.Reset || slices.ContainsFunc(c.Steps, func(s mig.Step) bool { return s.Op == mig.DestroyCompute || s.Op == mig.DestroyInstance })
 }
 
-// disturbed returns the GPUs on which the plan can destroy something that is used.
-func (p Plan) disturbed() (gpus []gpu.UUID) {
+// disturbed returns the GPUs with a change that can destroy something that a container or process uses.
+func (p Plan) disturbed() (gpus []mig.GPU) {
 	for _, c := range p.GPUs {
 		if c.disturbs() {
-			gpus = append(gpus, c.GPU.UUID)
+			gpus = append(gpus, c.GPU)
 		}
 	}
 	return gpus

@@ -38,7 +38,11 @@ func (a *Applier) Apply(ctx context.Context, req Request) (Result, error) {
 		r := unchanged(p)
 		return r, r.Err()
 	}
-	return a.runExclusive(ctx, "change of MIG layouts", p.disturbed(), func(o *observer, _ *journal) (Plan, error) {
+	var disturbed []gpu.UUID
+	for _, g := range p.disturbed() {
+		disturbed = append(disturbed, g.UUID)
+	}
+	return a.runExclusive(ctx, "change of MIG layouts", disturbed, func(o *observer, _ *journal) (Plan, error) {
 		if err := o.observePlanned(p); err != nil {
 			return Plan{}, err
 		}
