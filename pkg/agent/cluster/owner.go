@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/kube"
@@ -16,6 +17,13 @@ import (
 // askLimit is the time limit for asking the API server whether the DaemonSet is gone. The agent
 // needs the rest of its time to withdraw.
 const askLimit = 10 * time.Second
+
+// The watch may report a deletion later than the API server refuses requests because the rights of
+// the agent are deleted, too. The agent then looks at it every watchPeriod, for at most watchLimit.
+const (
+	watchPeriod = 20 * time.Millisecond
+	watchLimit  = 3 * time.Second
+)
 
 // Owner is the DaemonSet that owns the agent's pod. The agent withdraws its published state only
 // if the DaemonSet is gone. If its pod ends for another reason, such as an update or a drain of the
@@ -122,10 +130,23 @@ func (o *Owner) reason(ctx context.Context) (string, error) {
 	}
 	// The watch may be late or interrupted, so ask the API server.
 	reason, err := o.readReason(ctx)
-	if _, gone := o.watched(); gone {
+	limit := time.Duration(0)
+	if o.Watched && apierrors.IsForbidden(err) {
+		limit = watchLimit
+	}
+	if o.reported(ctx, limit) {
 		return deletedSet, nil
 	}
 	return reason, err
+}
+
+// reported waits until the watch has reported the deletion. It returns false after the time limit.
+func (o *Owner) reported(ctx context.Context, limit time.Duration) bool {
+	err := wait.PollUntilContextTimeout(ctx, watchPeriod, limit, true, func(context.Context) (bool, error) {
+		_, gone := o.watched()
+		return gone, nil
+	})
+	return err == nil
 }
 
 // watched returns the state that the watch has delivered.

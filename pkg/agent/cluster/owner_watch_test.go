@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 
@@ -23,13 +24,14 @@ const watchedSet = `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1
 // still reports that the DaemonSet is deleted.
 func TestAWatchedOwnerIsGoneAlsoWithoutRights(t *testing.T) {
 	var denied atomic.Bool
-	watching, deleted := make(chan struct{}, 8), make(chan struct{})
+	watching, refused, deleted := make(chan struct{}, 8), make(chan struct{}, 8), make(chan struct{})
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		switch {
 		case denied.Load():
 			w.WriteHeader(http.StatusForbidden)
 			fmt.Fprint(w, `{"kind":"Status","code":403}`)
+			refused <- struct{}{}
 		case r.URL.Path == daemonSetPath:
 			fmt.Fprint(w, watchedSet)
 		case r.URL.Query().Get("watch") == "":
@@ -63,8 +65,16 @@ func TestAWatchedOwnerIsGoneAlsoWithoutRights(t *testing.T) {
 	if owner.Gone(ctx) {
 		t.Error("it is gone when only the rights are")
 	}
-	close(deleted)
-	agenttest.Poll(t, "the owner to be gone", func() bool { return owner.Gone(ctx) })
+	// The watch reports the deletion after the agent has asked without rights.
+	<-refused
+	running.Go(func() {
+		<-refused
+		time.Sleep(100 * time.Millisecond)
+		close(deleted)
+	})
+	if !owner.Gone(ctx) {
+		t.Error("it is not gone, although the watch reports the deletion soon")
+	}
 }
 
 // The name of a DaemonSet may be wrong.
