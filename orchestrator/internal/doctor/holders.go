@@ -11,6 +11,7 @@ import (
 
 	"outrigger.dev/orchestrator/internal/facts"
 	"outrigger.dev/orchestrator/internal/health"
+	"outrigger.dev/pkg/procowner"
 )
 
 // Holder is a pod, or a claim, that holds devices for which the pod of the target waits, or a pod that has processes on these GPUs
@@ -29,8 +30,8 @@ type Holder struct {
 	// Since is nil without a request.
 	Since *time.Time `json:"since,omitempty"`
 	// Seen says that the processes on the GPUs of the node are known. Processes are those of the pod.
-	Seen      bool      `json:"processesSeen"`
-	Processes []Process `json:"processes,omitempty"`
+	Seen      bool                   `json:"processesSeen"`
+	Processes []procowner.GPUProcess `json:"processes,omitempty"`
 
 	// enough says that the target could have its devices if this pod ended.
 	enough bool
@@ -121,15 +122,15 @@ func (d *diagnosis) addProcesses(node string) (why string) {
 		}
 		h.Seen = why == ""
 		for _, p := range list {
-			if slices.Contains(h.Pods, p.pod()) {
+			if slices.Contains(h.Pods, p.PodName()) {
 				h.Processes = append(h.Processes, p)
 			}
 		}
 	}
-	strangers := map[string][]Process{}
+	strangers := map[string][]procowner.GPUProcess{}
 	for _, p := range list {
-		if !slices.ContainsFunc(d.holders, func(h Holder) bool { return h.Node == node && slices.Contains(h.Pods, p.pod()) }) {
-			strangers[p.pod()] = append(strangers[p.pod()], p)
+		if !slices.ContainsFunc(d.holders, func(h Holder) bool { return h.Node == node && slices.Contains(h.Pods, p.PodName()) }) {
+			strangers[p.PodName()] = append(strangers[p.PodName()], p)
 		}
 	}
 	for _, pod := range sortedKeys(strangers) {

@@ -22,27 +22,6 @@ func (s *settings) commands() []*cli.Command {
 	}}
 }
 
-// gpuProcess is a process that has a CUDA context on a GPU, in the output of the command processes.
-type gpuProcess struct {
-	// GPU is the index of the GPU.
-	GPU  int      `json:"gpu"`
-	UUID gpu.UUID `json:"uuid"`
-	// GPUInstance is nil for the whole GPU.
-	GPUInstance *uint32 `json:"gpuInstance,omitempty"`
-	// PID is 0 if the exporter does not share the PID namespace of the host.
-	PID     int    `json:"pid"`
-	Command string `json:"command,omitempty"`
-	// Namespace and Pod name the pod of the process. PodUID is its UID, also if the name is not known.
-	Namespace string `json:"namespace,omitempty"`
-	Pod       string `json:"pod,omitempty"`
-	PodUID    string `json:"podUID,omitempty"`
-	// Container is the ID of a container outside of pods, and Unit the systemd unit of another process.
-	Container string `json:"container,omitempty"`
-	Unit      string `json:"unit,omitempty"`
-	// MemoryMiB is 0 if it is not known.
-	MemoryMiB uint64 `json:"memoryMiB,omitempty"`
-}
-
 // printProcesses prints the processes on all GPUs. With an error, it prints the processes on the other GPUs.
 func (s *settings) printProcesses(c *cli.Context) (err error) {
 	log := agent.Logger(c)
@@ -61,7 +40,7 @@ func (s *settings) printProcesses(c *cli.Context) (err error) {
 		return fmt.Errorf("read GPUs: %w", err)
 	}
 	var failed []error
-	found := []gpuProcess{}
+	found := []procowner.GPUProcess{}
 	for _, g := range node.GPUs {
 		sampler := telemetry.New(telemetry.Config{Session: session, GPU: g.UUID})
 		sample, err := sampler.Sample(c.Context, telemetry.Task{GPU: g, Seen: time.Now(), Processes: true})
@@ -85,9 +64,9 @@ func (s *settings) printProcesses(c *cli.Context) (err error) {
 }
 
 // processesOn returns the processes on a GPU, without their owners.
-func processesOn(g gpu.GPU, list []telemetry.Process) (out []gpuProcess) {
+func processesOn(g gpu.GPU, list []telemetry.Process) (out []procowner.GPUProcess) {
 	for _, p := range list {
-		one := gpuProcess{GPU: g.Index, UUID: g.UUID, PID: int(p.PID), MemoryMiB: p.Memory >> 20}
+		one := procowner.GPUProcess{GPU: g.Index, UUID: string(g.UUID), PID: int(p.PID), MemoryMiB: p.Memory >> 20}
 		if p.Instance != gpu.NoInstance {
 			one.GPUInstance = &p.Instance
 		}
@@ -97,7 +76,7 @@ func processesOn(g gpu.GPU, list []telemetry.Process) (out []gpuProcess) {
 }
 
 // addOwners adds the command, the pod and the unit of each process, if they are known.
-func addOwners(root procowner.Root, list []gpuProcess) {
+func addOwners(root procowner.Root, list []procowner.GPUProcess) {
 	known := make([]procowner.Process, 0, len(list))
 	for _, p := range list {
 		known = append(known, root.Process(p.PID))
