@@ -69,8 +69,7 @@ func TestAWatchedOwnerIsGoneAlsoWithoutRights(t *testing.T) {
 	<-refused
 	running.Go(func() {
 		<-refused
-		time.Sleep(100 * time.Millisecond)
-		close(deleted)
+		time.AfterFunc(100*time.Millisecond, func() { close(deleted) })
 	})
 	if !owner.Gone(ctx) {
 		t.Error("it is not gone, although the watch reports the deletion soon")
