@@ -96,9 +96,15 @@ const maxEvents = 20_000
 
 // events reads Events of a namespace that match a field selector.
 func (r *reader) events(ctx context.Context, namespace, selector string) error {
+	return r.eventsThat(ctx, namespace, selector, func(*corev1.Event) bool { return true })
+}
+
+// eventsThat reads those of the Events for which keep returns true.
+func (r *reader) eventsThat(ctx context.Context, namespace, selector string, keep func(*corev1.Event) bool) error {
 	q := query{group: r.client.Core, resource: "events", namespace: namespace, fields: selector}
 	return each(ctx, q, func() *corev1.EventList { return &corev1.EventList{} }, func(l *corev1.EventList) {
-		r.add(func(f *facts.Facts) { addEvents(f, l.Items) })
+		kept := slices.DeleteFunc(l.Items, func(e corev1.Event) bool { return !keep(&e) })
+		r.add(func(f *facts.Facts) { addEvents(f, kept) })
 	})
 }
 

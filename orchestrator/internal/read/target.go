@@ -2,7 +2,6 @@ package read
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,7 +21,7 @@ func (r *reader) cluster(ctx context.Context, steps []step) error {
 		return err
 	}
 	slices.SortFunc(r.facts.Nodes, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
-	steps = r.ofWaiting()
+	steps = r.warnings()
 	if slices.ContainsFunc(r.facts.Pods, waits) {
 		steps = append(steps, r.deviceClasses())
 	}
@@ -36,17 +35,30 @@ func (r *reader) cluster(ctx context.Context, steps []step) error {
 	return r.ask(ctx, askAllLimit, closely...)
 }
 
-// maxWaiting is the maximum number of pods whose Events are read.
+// maxWaiting is the maximum number of pods whose Events are kept.
 const maxWaiting = 20
 
-// ofWaiting returns the steps that read the Events of pods whose containers do not start.
-func (r *reader) ofWaiting() (steps []step) {
+// warnings returns the steps that read the Events about pods whose containers do not start, and about pods of agents that could
+// not be created. The API server has no index of Events: a list for one pod takes as long as a list of all in its namespace.
+func (r *reader) warnings() (steps []step) {
+	var namespaces []string
+	for _, ds := range r.facts.DaemonSets {
+		namespaces = append(namespaces, ds.Namespace)
+	}
+	kept := map[string]bool{}
 	for _, p := range r.facts.Pods {
-		if p.Spec.NodeName == "" || p.Status.Phase != corev1.PodPending || len(steps) == maxWaiting {
-			continue
+		if p.Spec.NodeName != "" && p.Status.Phase == corev1.PodPending && len(kept) < maxWaiting {
+			kept[p.Namespace+"/"+p.Name] = true
+			namespaces = append(namespaces, p.Namespace)
 		}
-		selector := "involvedObject.kind=Pod,involvedObject.name=" + p.Name
-		steps = append(steps, step{"Events of the pod " + p.Name, func(ctx context.Context) error { return r.events(ctx, p.Namespace, selector) }})
+	}
+	slices.Sort(namespaces)
+	for _, namespace := range slices.Compact(namespaces) {
+		steps = append(steps, step{"Events of the namespace " + namespace, func(ctx context.Context) error {
+			return r.eventsThat(ctx, namespace, "type=Warning", func(e *corev1.Event) bool {
+				return e.Reason == "FailedCreate" || e.InvolvedObject.Kind == "Pod" && kept[namespace+"/"+e.InvolvedObject.Name]
+			})
+		}})
 	}
 	return steps
 }
@@ -76,7 +88,7 @@ func (r *reader) waiting(ctx context.Context) error {
 
 // unready reads the DaemonSets of agents, and then the pods of those that lack a ready pod.
 func (r *reader) unready(ctx context.Context) error {
-	if err := r.daemonSetsWithEvents(ctx); err != nil {
+	if err := r.daemonSets(ctx); err != nil {
 		return err
 	}
 	var steps []step
@@ -94,22 +106,6 @@ func (r *reader) unready(ctx context.Context) error {
 		}})
 	}
 	return r.all(ctx, steps)
-}
-
-// daemonSetsWithEvents reads the DaemonSets of agents, and the Events about pods that could not be created.
-func (r *reader) daemonSetsWithEvents(ctx context.Context) error {
-	if err := r.daemonSets(ctx); err != nil {
-		return err
-	}
-	read := map[string]bool{}
-	var errs []error
-	for _, ds := range r.facts.DaemonSets {
-		if !read[ds.Namespace] {
-			read[ds.Namespace] = true
-			errs = append(errs, r.missing(ctx, "Events of the namespace "+ds.Namespace, r.events(ctx, ds.Namespace, "reason=FailedCreate")))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 func isReady(p *corev1.Pod) bool { return facts.Ready(p) && p.DeletionTimestamp == nil }
@@ -131,10 +127,10 @@ func (r *reader) node(ctx context.Context, steps []step) error {
 
 // aroundNode reads the agents and the Events of a node, and asks the agents.
 func (r *reader) aroundNode(ctx context.Context, name string, steps []step) error {
-	if err := r.all(ctx, append(steps, r.nodeEvents(name), step{"DaemonSets", r.daemonSetsWithEvents}, r.agentsOf(name))); err != nil {
+	if err := r.all(ctx, append(steps, r.nodeEvents(name), step{"DaemonSets", r.daemonSets}, r.agentsOf(name))); err != nil {
 		return err
 	}
-	if err := r.all(ctx, r.ofWaiting()); err != nil || !r.Ask {
+	if err := r.all(ctx, r.warnings()); err != nil || !r.Ask {
 		return err
 	}
 	return r.ask(ctx, askAllLimit, name)
