@@ -254,6 +254,9 @@ func TestRefusedValues(t *testing.T) {
 		"feature discovery in a pool": {
 			"pools: [{name: a, nodeSelector: {x: z}, values: {gfd: {enabled: false}}}]", "pools, pool a: values.gfd: it must be the same on all nodes",
 		},
+		"simulated GPUs in a pool only": {
+			"pools: [{name: a, nodeSelector: {x: z}, values: {sim: {enabled: true}}}]", "pools, pool a: values.sim: it must be the same on all nodes",
+		},
 		"an unknown key in a pool": {
 			"pools: [{name: a, nodeSelector: {x: z}, values: {devicePlugin: {migStrateg: none}}}]", "pools[0].values.devicePlugin.migStrateg: unknown key",
 		},
