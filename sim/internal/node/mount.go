@@ -54,14 +54,14 @@ func (n *Node) Mount(ctx context.Context, driverRoot string) error {
 	return n.mount(ctx, driverRoot)
 }
 
-// privateNamespace reports whether the mount namespace already shows the node, or is not the
+// privateNamespace reports whether the mount namespace of the calling thread already shows the node, or is not the
 // namespace of process 1. In a new PID namespace, the check of process 1 does not help, but there
 // the node was entered before.
 func (n *Node) privateNamespace() (bool, error) {
 	if sameFile("/dev", n.path(devDir)) {
 		return true, nil
 	}
-	own, err := rootMount("self")
+	own, err := rootMount("thread-self")
 	if err != nil {
 		return false, err
 	}
