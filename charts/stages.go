@@ -17,8 +17,8 @@ const (
 	orchestrator = "orchestrator"
 	// NeedsAnnotation in Chart.yaml lists the charts that are installed before the chart.
 	NeedsAnnotation = "outrigger.dev/needs"
-	// AllNodesAnnotation in Chart.yaml is "true" for a chart that sets the node labels which other
-	// charts select. Its values are the same on all nodes.
+	// AllNodesAnnotation in Chart.yaml is "true" for a chart from which the node labels follow that other
+	// charts and pools select. Its values are the same on all nodes.
 	AllNodesAnnotation = "outrigger.dev/all-nodes"
 	// KeyAnnotation in Chart.yaml is the key of the chart's values in the umbrella.
 	KeyAnnotation = "outrigger.dev/values-key"

@@ -14,8 +14,8 @@ for module in "${modules[@]}"; do
   (cd "$module" && go mod tidy -diff) || status=1
 done
 if [ $# -eq 0 ]; then
-  echo "── lint .github/workflows"
+  echo "── lint workflows"
   # shellcheck would only run on machines that have it.
-  bin/actionlint -shellcheck= -pyflakes= .github/workflows/*.yaml || status=1
+  bin/actionlint -shellcheck= -pyflakes= .github/workflows/*.yaml docs/examples/simulated/github.yaml || status=1
 fi
 exit $status

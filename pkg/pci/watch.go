@@ -20,6 +20,8 @@ const (
 	// interval for trees outside sysfs.
 	pollTime = time.Minute
 	treePoll = 5 * time.Second
+	// mountPoll is the interval for noticing that another tree is mounted over the bus, or is unmounted.
+	mountPoll = 5 * time.Second
 )
 
 // Watch calls changed from the caller's goroutine, once at first, and then after a PCI device
@@ -29,8 +31,40 @@ const (
 // On sysfs the kernel reports changes as uevents. Other trees, of a simulated node, are watched
 // with inotify. If the watch fails, Watch logs why and calls changed every minute, or every 5 s for
 // a tree outside sysfs. It tries again to watch each time.
+//
+// A simulator can mount a tree over the bus while Watch runs. Watch then watches this tree.
 func Watch(ctx context.Context, sysRoot string, log *slog.Logger, changed func()) {
-	w := watch{devices: devicesDir(sysRoot), changed: changed, log: log, settle: settleTime, poll: treePoll, files: hostfs.NewWatcher}
+	for ctx.Err() == nil {
+		w := watch{devices: devicesDir(sysRoot), changed: changed, log: log, settle: settleTime, poll: treePoll, files: hostfs.NewWatcher}
+		whileSame(ctx, w.devices, mountPoll, w.begin)
+	}
+}
+
+// whileSame runs a function until the path is another file.
+func whileSame(ctx context.Context, path string, every time.Duration, run func(context.Context)) {
+	ctx, cancel := context.WithCancel(ctx)
+	first, _ := os.Stat(path)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer cancel()
+		for pace.Pause(ctx, every) {
+			now, err := os.Stat(path)
+			if first == nil {
+				first = now
+			}
+			if err == nil && !os.SameFile(first, now) {
+				return
+			}
+		}
+	}()
+	run(ctx)
+	cancel()
+	<-ended
+}
+
+// begin watches until ctx ends.
+func (w watch) begin(ctx context.Context) {
 	if errors.Is(hostfs.Watchable(w.devices), hostfs.ErrUnwatchable) {
 		w.poll = pollTime
 		w.run(ctx, func(works func()) error { return w.uevents(ctx, listen, works) })

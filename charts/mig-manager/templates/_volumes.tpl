@@ -5,6 +5,7 @@
 - name: proc-devices
   mountPath: /host/proc/devices
   readOnly: true
+  mountPropagation: HostToContainer
 - name: state
   mountPath: {{ .Values.stateDir }}
 # Mount the folder, not the socket, because the kubelet makes a new socket when it restarts.

@@ -366,6 +366,33 @@
 - name: spec_psa
   expression: >-
     variables.spec[?'psa'].optMap(x, type(x) == map ? x : dyn({})).orValue(dyn({}))
+- name: spec_sim
+  expression: >-
+    variables.spec[?'sim'].optMap(x, type(x) == map ? x : dyn({})).orValue(dyn({}))
+- name: spec_sim_admissionPolicy
+  expression: >-
+    variables.spec_sim[?'admissionPolicy'].optMap(x, type(x) == map ? x : dyn({})).orValue(dyn({}))
+- name: spec_sim_image
+  expression: >-
+    variables.spec_sim[?'image'].optMap(x, type(x) == map ? x : dyn({})).orValue(dyn({}))
+- name: spec_sim_metrics
+  expression: >-
+    variables.spec_sim[?'metrics'].optMap(x, type(x) == map ? x : dyn({})).orValue(dyn({}))
+- name: spec_sim_metrics_service
+  expression: >-
+    variables.spec_sim_metrics[?'service'].optMap(x, type(x) == map ? x : dyn({})).orValue(dyn({}))
+- name: spec_sim_metrics_tls
+  expression: >-
+    variables.spec_sim_metrics[?'tls'].optMap(x, type(x) == map ? x : dyn({})).orValue(dyn({}))
+- name: spec_sim_networkPolicy
+  expression: >-
+    variables.spec_sim[?'networkPolicy'].optMap(x, type(x) == map ? x : dyn({})).orValue(dyn({}))
+- name: spec_sim_rbac
+  expression: >-
+    variables.spec_sim[?'rbac'].optMap(x, type(x) == map ? x : dyn({})).orValue(dyn({}))
+- name: spec_sim_serviceAccount
+  expression: >-
+    variables.spec_sim[?'serviceAccount'].optMap(x, type(x) == map ? x : dyn({})).orValue(dyn({}))
 - name: spec_tags
   expression: >-
     variables.spec[?'tags'].optMap(x, type(x) == map ? x : dyn({})).orValue(dyn({}))
@@ -416,7 +443,7 @@
     variables.spec_validator[?'plugin'].optMap(x, type(x) == map ? x : dyn({})).orValue(dyn({}))
 - name: unknown
   expression: >-
-    [variables.spec.filter(k, !(k in ['ccManager','cdi','clusterPolicy','daemonsets','dcgm','dcgmExporter','devicePlugin','draDriver','draPlugin','driver','extraObjects','fabricManager','gdrcopy','gds','gfd','global','gpuCluster','hostPaths','kataManager','kataSandboxDevicePlugin','mig','migManager','namespace','nfd','node-feature-discovery','nodeStatusExporter','operator','orchestrator','outrigger-common','platform','pools','psa','psp','sandboxDevicePlugin','sandboxWorkloads','tags','toolkit','validator','vfioManager','vgpuDeviceManager','vgpuManager'])).map(k, '' + k),
+    [variables.spec.filter(k, !(k in ['ccManager','cdi','clusterPolicy','daemonsets','dcgm','dcgmExporter','devicePlugin','draDriver','draPlugin','driver','extraObjects','fabricManager','gdrcopy','gds','gfd','global','gpuCluster','hostPaths','kataManager','kataSandboxDevicePlugin','mig','migManager','namespace','nfd','node-feature-discovery','nodeStatusExporter','operator','orchestrator','outrigger-common','platform','pools','psa','psp','sandboxDevicePlugin','sandboxWorkloads','sim','tags','toolkit','validator','vfioManager','vgpuDeviceManager','vgpuManager'])).map(k, '' + k),
     variables.spec_cdi.filter(k, !(k in ['default','enabled','nriPluginEnabled'])).map(k, 'cdi.' + k),
     variables.spec_daemonsets.filter(k, !(k in ['annotations','labels','nodeSelector','podSecurityContext','priorityClassName','rollingUpdate','tolerations','updateStrategy'])).map(k, 'daemonsets.' + k),
     variables.spec_daemonsets_rollingUpdate.filter(k, !(k in ['maxSurge','maxUnavailable'])).map(k, 'daemonsets.rollingUpdate.' + k),
@@ -548,6 +575,17 @@
     variables.spec_platform.filter(k, !(k in ['openshift'])).map(k, 'platform.' + k),
     variables.spec[?'pools'].optMap(l, type(l) == list ? l : dyn([])).orValue(dyn([])).filter(i, type(i) == map).map(i, i.filter(k, !(k in ['name','nodeSelector','values'])).map(k, 'pools[].' + k).join(', ')).filter(s, s != ''),
     variables.spec_psa.filter(k, !(k in ['enabled'])).map(k, 'psa.' + k),
+    variables.spec_sim.filter(k, !(k in ['admissionPolicy','args','enabled','env','extraArgs','fullnameOverride','global','hostNetwork','image','imagePullPolicy','imagePullSecrets','logFormat','logLevel','metrics','nameOverride','namespaceOverride','networkPolicy','nodeSelector','outrigger-common','podAnnotations','podLabels','pools','priorityClassName','rbac','repository','resources','securityContext','serviceAccount','tolerations','updateStrategy','version'])).map(k, 'sim.' + k),
+    variables.spec_sim_admissionPolicy.filter(k, !(k in ['create'])).map(k, 'sim.admissionPolicy.' + k),
+    variables.spec_sim_image.filter(k, !(k in ['pullPolicy','repository','tag'])).map(k, 'sim.image.' + k),
+    variables.spec_sim[?'imagePullSecrets'].optMap(l, type(l) == list ? l : dyn([])).orValue(dyn([])).filter(i, type(i) == map).map(i, i.filter(k, !(k in ['name'])).map(k, 'sim.imagePullSecrets[].' + k).join(', ')).filter(s, s != ''),
+    variables.spec_sim_metrics.filter(k, !(k in ['localhost','port','service','tls'])).map(k, 'sim.metrics.' + k),
+    variables.spec_sim_metrics_service.filter(k, !(k in ['annotations','enabled','labels'])).map(k, 'sim.metrics.service.' + k),
+    variables.spec_sim_metrics_tls.filter(k, !(k in ['secretName'])).map(k, 'sim.metrics.tls.' + k),
+    variables.spec_sim_networkPolicy.filter(k, !(k in ['enabled','from'])).map(k, 'sim.networkPolicy.' + k),
+    variables.spec_sim[?'pools'].optMap(l, type(l) == list ? l : dyn([])).orValue(dyn([])).filter(i, type(i) == map).map(i, i.filter(k, !(k in ['driverVersion','fabric','gpus','latency','mig','model','name','nodeSelector'])).map(k, 'sim.pools[].' + k).join(', ')).filter(s, s != ''),
+    variables.spec_sim_rbac.filter(k, !(k in ['create'])).map(k, 'sim.rbac.' + k),
+    variables.spec_sim_serviceAccount.filter(k, !(k in ['annotations','create','name'])).map(k, 'sim.serviceAccount.' + k),
     variables.spec_tags.filter(k, !(k in ['optional'])).map(k, 'tags.' + k),
     variables.spec_toolkit.filter(k, !(k in ['acceptCDIAnnotations','acceptVisibleDevicesEnvvar','acceptVisibleDevicesVolumeMounts','affinity','args','cdi','enabled','env','extraArgs','fullnameOverride','global','hostNetwork','image','imagePullPolicy','imagePullSecrets','installDir','kubeletRootDir','logFormat','logLevel','metrics','mode','nameOverride','namespaceOverride','networkPolicy','nodeSelector','nvidiaDevRoot','nvidiaDriverRoot','operator','outrigger-common','podAnnotations','podLabels','podSecurityContext','priorityClassName','rbac','repository','resources','runtime','runtimeClass','securityContext','serviceAccount','startupTaint','tolerations','toolkit','updateStrategy','version'])).map(k, 'toolkit.' + k),
     variables.spec_toolkit_cdi.filter(k, !(k in ['enabled','nriPluginEnabled'])).map(k, 'toolkit.cdi.' + k),

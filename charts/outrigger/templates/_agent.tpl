@@ -109,7 +109,9 @@ paths. Argument: (dict "root" $ "into" global). */ -}}
 {{- $config := include "outrigger.sharedConfig" .root | fromYaml -}}
 {{- $_ := set .into "config" $config -}}
 {{- $_ := set .into "readyChain" (include "outrigger.links" .root | splitList ",") -}}
-{{- if not (or .into.nvidiaDriverRoot (include "outrigger.ownDriver" .root | empty)) -}}
+{{- if include "outrigger.enabled" (dict "root" .root "key" "sim") -}}
+{{- $_ := set .into "nvidiaDriverRoot" (.into.nvidiaDriverRoot | default "/run/nvidia/driver") -}}
+{{- else if not (or .into.nvidiaDriverRoot (include "outrigger.ownDriver" .root | empty)) -}}
 {{- $_ := set .into "nvidiaDriverRoot" (dig "driverInstallDir" "" (default dict $values.hostPaths) | default "/run/nvidia/driver") -}}
 {{- end -}}
 {{- $strategy := default (default dict $values.mig).strategy $values.global.migStrategy -}}

@@ -48,6 +48,11 @@ that is present takes precedence. A pool has its path in .At. */ -}}
   "instead" "set driver.enabled to true, or this key to false" "set" (dict $path false)) -}}
 {{- end -}}
 {{- end -}}
+{{- if and (include "outrigger.enabled" (dict "root" . "key" "sim")) (include "outrigger.enabled" (dict "root" . "key" "driver")) -}}
+{{- $path := printf "%sdriver.enabled" $at -}}
+{{- include "outrigger.problem" (dict "root" . "full" true "path" $path "reason" "simulated GPUs have a simulated driver, and the driver loader would load the driver of real GPUs"
+  "instead" "set it to false, or set sim.enabled to false" "set" (dict $path false)) -}}
+{{- end -}}
 {{- if and .Values.pools (not .Values.orchestrator.enabled) -}}
 {{- include "outrigger.problem" (dict "root" . "full" true "path" "pools" "reason" "Helm gives all nodes the same values"
   "instead" "set orchestrator.enabled to true, or remove the pools" "remove" (list "pools")) -}}

@@ -72,6 +72,14 @@ orchestrator:
 pools: []
 psa:
   enabled: true
+sim:
+  enabled: false
+  pools:
+  - gpus: 8
+    model: h100-80
+    name: all
+    nodeSelector:
+      kubernetes.io/os: linux
 tags:
   optional: false
 toolkit:

@@ -22,13 +22,13 @@ PrometheusRule: {group: monitoring.coreos.com, resource: prometheusrules}
 {{- /* The objects of all agents and pools, as YAML with these keys: release lists the objects that Helm installs;
 names has the names of the other objects, by namespace and kind ("*" at the end of a name stands for any text); accounts, images and hostPaths have the
 accounts, images and host paths of their pods. release includes the rights of disabled agents: when a user
-disables an agent, it needs them to clean up its nodes. */ -}}
+disables an agent, it needs them to clean up its nodes. The annotation outrigger.dev/idle-rights of a chart can switch this off. */ -}}
 {{- define "outrigger.collected" -}}
 {{- $into := dict "release" list "names" dict "accounts" dict "images" dict "hostPaths" dict "seen" dict -}}
 {{- $root := . -}}
 {{- range $agent := include "outrigger.agentKeys" . | fromYamlArray -}}
 {{- $sub := get $root.Subcharts $agent.key -}}
-{{- include "outrigger.collect" (dict "root" $root "agent" $agent "into" $into "idle" true) -}}
+{{- include "outrigger.collect" (dict "root" $root "agent" $agent "into" $into "idle" (ne "false" (index $sub.Chart.Annotations "outrigger.dev/idle-rights" | toString))) -}}
 {{- if ne "true" (index $sub.Chart.Annotations "outrigger.dev/all-nodes" | toString) -}}
 {{- range $i, $pool := $root.Values.pools -}}
 {{- $values := deepCopy (default dict $pool.values) -}}

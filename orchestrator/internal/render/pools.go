@@ -110,7 +110,16 @@ type placedCharts map[string]map[string]any
 // split separates the charts that every pool has from the charts that are for all nodes. The result
 // shared has the keys of the charts for all nodes, by the name of the chart.
 func split(stages []model.Stage) (placed placedCharts, shared map[string]string, err error) {
+	all, err := charts.Load("outrigger")
+	if err != nil {
+		return nil, nil, err
+	}
 	placed, shared = placedCharts{}, map[string]string{}
+	for _, c := range all.Dependencies() { // also the charts that only a pool enables
+		if key := c.Metadata.Annotations[charts.KeyAnnotation]; c.Metadata.Annotations[charts.AllNodesAnnotation] == "true" {
+			shared[c.Name()] = key
+		}
+	}
 	for _, st := range stages {
 		c, err := charts.Load(st.Name)
 		if err != nil {
@@ -163,7 +172,7 @@ func child(values map[string]any, key string) map[string]any {
 func poolStages(cfg Config, placed placedCharts, shared map[string]string, before []pools.Pool, p pools.Pool) ([]model.Stage, error) {
 	for _, key := range shared {
 		if _, ok := p.Values[key]; ok && key != "" {
-			return nil, fmt.Errorf("values.%s: it must be the same on all nodes, because it sets the labels that pools select: set it outside of the pool", key)
+			return nil, fmt.Errorf("values.%s: it must be the same on all nodes, because pools select nodes by the labels that follow from it: set it outside of the pool", key)
 		}
 	}
 	values := util.CoalesceTables(runtime.DeepCopyJSON(p.Values), runtime.DeepCopyJSON(cfg.Values))

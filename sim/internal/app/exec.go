@@ -55,12 +55,19 @@ func execute(args []string) error {
 
 func mountCommand() *cli.Command {
 	var root string
+	var all bool
 	return command{
 		name: "mount", usage: "mount a simulated node in the current mount namespace",
 		description: "For a command in \"gpu-sim exec\" that mounts a new /proc or /run, which hides a part of the node. " +
-			"Existing mounts stay. The command fails in the machine's own mount namespace.",
-		flags: []cli.Flag{driverRootFlag(&root)},
+			"Existing mounts stay. The command fails in the machine's own mount namespace, which process 1 has, unless you add --all-programs.",
+		flags: []cli.Flag{driverRootFlag(&root), &cli.BoolFlag{
+			Name: "all-programs", Destination: &all, EnvVars: []string{"GPU_SIM_ALL_PROGRAMS"},
+			Usage: "mount also in the mount namespace of process 1: for a container that is to be the node, such as a node of kind",
+		}},
 		run: func(c *cli.Context, n *node.Node) error {
+			if all {
+				return n.MountForAll(c.Context, root)
+			}
 			return n.Mount(c.Context, root)
 		},
 	}.cli()

@@ -210,6 +210,45 @@ func TestMountAfterNewProc(t *testing.T) {
 	}
 }
 
+// A container's first process has the container's mount namespace, as the machine's has the machine's.
+func TestMountForAllProgramsOfAContainer(t *testing.T) {
+	needRoot(t)
+	s := newSim(t)
+	s.must("create", "--gpus", "1")
+	inContainer := func(args ...string) (string, error) {
+		mount := s.command(t.Context(), "mount", args...)
+		cmd := exec.CommandContext(t.Context(), "unshare", append([]string{"--pid", "--mount", "--fork", "--mount-proc"}, mount.Args...)...)
+		cmd.Env = mount.Env
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	if out, err := inContainer(); err == nil || !strings.Contains(out, "in a container that is to be the node, add --all-programs") {
+		t.Errorf("without the flag: %v: %s", err, out)
+	}
+	if out, err := inContainer("--all-programs"); err != nil {
+		t.Errorf("with the flag: %v: %s", err, out)
+	}
+}
+
+// Agents lock GPUs in /run/nvidia: those of one node must not see those of another.
+func TestNodesDoNotShareTheirRunFolder(t *testing.T) {
+	needRoot(t)
+	one, other := newSim(t), newSim(t)
+	one.must("create", "--gpus", "1")
+	other.must("create", "--gpus", "1")
+	const name = "/run/nvidia/gpu-sim-test"
+	one.shell().run("echo x >" + name)
+	if got := one.shell("--driver-root", "/run/nvidia/driver").run("cat " + name + "; ls /run/nvidia"); got != "x\ndriver\ngpu-sim-test" {
+		t.Errorf("another program of the node sees %q", got)
+	}
+	if got := other.shell().run("cat " + name + " 2>/dev/null; echo end"); got != "end" {
+		t.Errorf("the other node sees %q", got)
+	}
+	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the machine has %s: %v", name, err)
+	}
+}
+
 // /run often forbids devices and programs; a node in it works all the same.
 func TestNodeOnStrictFilesystem(t *testing.T) {
 	needRoot(t)

@@ -15,6 +15,9 @@ const (
 	stageDir = "stage"
 	// containerRoot is the driver root of a driver container. It is empty until the driver is loaded.
 	containerRoot = "run/nvidia/driver"
+	// runDir is /run/nvidia in the mount namespace of Enter. It does not have the driver root, which is there only
+	// for some nodes.
+	runDir        = "run/agents"
 	procDir       = "proc"
 	procDriverDir = "proc/driver"
 	procDevFile   = "proc/devices"

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/assert"
 
+	"outrigger.dev/sim/internal/machinetest"
 	"outrigger.dev/sim/internal/node"
 	"outrigger.dev/sim/internal/state"
 )
@@ -182,6 +183,16 @@ func TestNUMANodeShowsInSysfs(t *testing.T) {
 	if got := read(t, filepath.Join(n.Root(), "sys/bus/pci/devices", g.BusID, "numa_node")); got != "-1\n" {
 		t.Errorf("numa_node: got %q, want -1", got)
 	}
+}
+
+// TestMountLooksAtItsOwnThread has a thread with another mount namespace than the process: the thread mounts in its own.
+func TestMountLooksAtItsOwnThread(t *testing.T) {
+	n := create(t, config(t, "l4", 1))
+	machinetest.New(t).Do(func() {
+		assert.Check(t, n.Mount(t.Context(), "/run/nvidia/driver"))
+		_, err := os.Stat("/proc/driver/nvidia")
+		assert.Check(t, err)
+	})
 }
 
 func TestMountRejectsTheMachinesNamespace(t *testing.T) {

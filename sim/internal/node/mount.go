@@ -19,6 +19,9 @@ const HostRoot = "/"
 // NoRoot stands for a node without a driver root, whose kernel is simulated by Serve.
 const NoRoot = "none"
 
+// runRoot is the folder through which the agents of a node communicate.
+const runRoot = "/run/nvidia"
+
 // Enter moves the calling thread, and the programs that it executes afterwards, into a private
 // mount namespace that shows the node at the real paths. The calling goroutine stays locked to its
 // thread. After an error, the process is in an unusable namespace and should end.
@@ -29,6 +32,9 @@ func (n *Node) Enter(ctx context.Context, driverRoot string) error {
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make the mounts private: %w", err)
+	}
+	if err := n.mountRun(); err != nil {
+		return err
 	}
 	if err := n.mount(ctx, driverRoot); err != nil {
 		return err
@@ -49,19 +55,36 @@ func (n *Node) Mount(ctx context.Context, driverRoot string) error {
 		return err
 	}
 	if !private {
-		return errors.New("mount node: this is the machine's own mount namespace, and the node would hide its devices from everyone; use \"gpu-sim exec -- COMMAND\", or run this in one made by \"gpu-sim exec\" or \"unshare --mount\"")
+		return errors.New("mount node: this is the machine's own mount namespace, which process 1 has, and the node would hide its devices from everyone; use \"gpu-sim exec -- COMMAND\", " +
+			"or run this in one made by \"gpu-sim exec\" or \"unshare --mount\"; in a container that is to be the node, add --all-programs")
 	}
 	return n.mount(ctx, driverRoot)
 }
 
-// privateNamespace reports whether the mount namespace already shows the node, or is not the
+// MountForAll is Mount for a machine or a container of which all programs are to see the node.
+func (n *Node) MountForAll(ctx context.Context, driverRoot string) error {
+	return n.mount(ctx, driverRoot)
+}
+
+// mountRun gives the namespace the node's own /run/nvidia, in which agents exchange files and lock GPUs. Agents of two
+// nodes on one machine would otherwise wait for each other.
+func (n *Node) mountRun() error {
+	for _, dir := range []string{n.path(runDir), runRoot} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("make the node's %s: %w", runRoot, err)
+		}
+	}
+	return new(mounter).bind(n.path(runDir), runRoot, unix.MS_NOSUID)
+}
+
+// privateNamespace reports whether the mount namespace of the calling thread already shows the node, or is not the
 // namespace of process 1. In a new PID namespace, the check of process 1 does not help, but there
 // the node was entered before.
 func (n *Node) privateNamespace() (bool, error) {
 	if sameFile("/dev", n.path(devDir)) {
 		return true, nil
 	}
-	own, err := rootMount("self")
+	own, err := rootMount("thread-self")
 	if err != nil {
 		return false, err
 	}

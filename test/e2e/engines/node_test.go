@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,10 +72,10 @@ func newToolkitNode(t *testing.T) *node {
 	return n
 }
 
-// run runs gpu-sim on the node, and returns what it printed.
+// run runs gpu-sim on the node, such as "mig create", and returns what it printed.
 func (n *node) run(t *testing.T, command string, args ...string) string {
 	t.Helper()
-	stdout, stderr, err := try(t, nil, slices.Concat([]string{n.sim, command, "--root", n.root}, args)...)
+	stdout, stderr, err := try(t, nil, slices.Concat([]string{n.sim}, strings.Fields(command), []string{"--root", n.root}, args)...)
 	if err != nil {
 		t.Fatalf("gpu-sim %s %v: %v: %s", command, args, err, stderr)
 	}

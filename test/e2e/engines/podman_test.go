@@ -4,7 +4,9 @@ package engines_test
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -16,12 +18,34 @@ func lowLevel() []string { return []string{"runc", "crun"} }
 func TestPodmanGivesGPUs(t *testing.T) {
 	n := newToolkitNode(t)
 	m := podmanMachine(t, n)
+	m.generate()
 	for _, runtime := range lowLevel() {
 		t.Run(runtime, func(t *testing.T) {
 			e := m.podman("/run", runtime)
 			e.running = []string{"--cgroup-parent=/" + e.cgroup}
 			e.gives(t, n, way{options: device, visible: "void", unknown: unknownToCDI})
 		})
+	}
+}
+
+// TestPodmanOfTheMachineGivesSimulatedGPUs has an engine outside of the simulated node, as the first example of
+// sim/README.md: the CDI spec names the files in the node's folder.
+func TestPodmanOfTheMachineGivesSimulatedGPUs(t *testing.T) {
+	n := newToolkitNode(t)
+	n.run(t, "mig mode", "1", "on")
+	n.run(t, "mig create", "1", "3g.40gb")
+	m := podmanMachine(t, nil)
+	spec := filepath.Join(m.dir, "nvidia.yaml")
+	ctk := filepath.Join(filepath.Dir(n.sim), "nvidia-ctk")
+	n.run(t, "exec", "--", ctk, "cdi", "generate", "--driver-root="+n.root+"/run/nvidia/driver", "--dev-root="+n.root, "--output="+spec)
+	m.run("/bin/sh", "-euc", "mkdir /run/cdi && cp "+spec+" /run/cdi")
+	e := m.podman("/run", "runc")
+	e.running = []string{"--cgroup-parent=/" + e.cgroup, "--network=none"}
+	for _, name := range []string{"0", "1:0"} {
+		stdout, stderr, err := e.once(append(device(name), e.image("vectoradd"))...)
+		if err != nil || !strings.Contains(stdout, "Test PASSED") {
+			t.Errorf("vectoradd on the device %s: %v: %s%s", name, err, stdout, stderr)
+		}
 	}
 }
 
@@ -36,6 +60,7 @@ chown daemon /run/home /run/user/1
 func TestPodmanGivesGPUsToUsers(t *testing.T) {
 	n := newToolkitNode(t)
 	m := podmanMachine(t, n)
+	m.generate()
 	m.run("/bin/sh", "-euc", rootless)
 	user := []string{"setpriv", "--reuid=1", "--regid=1", "--clear-groups"}
 	if _, stderr, err := try(t, nil, m.inside(append(user, "unshare", "--user", "true")...)...); err != nil {
@@ -53,7 +78,8 @@ func TestPodmanGivesGPUsToUsers(t *testing.T) {
 // not start.
 const oneHierarchy = "! mountpoint --quiet /sys/fs/cgroup/unified || umount /sys/fs/cgroup/unified\n"
 
-// podmanMachine returns a machine with Debian's Podman, which has no daemon.
+// podmanMachine returns a machine with Debian's Podman, which has no daemon. n is nil for a machine that is not the
+// simulated node.
 func podmanMachine(t *testing.T, n *node) *machine {
 	t.Helper()
 	for _, name := range []string{"/usr/bin/podman", "/usr/bin/crun"} {
@@ -63,7 +89,6 @@ func podmanMachine(t *testing.T, n *node) *machine {
 	}
 	m := newMachine(t)
 	m.start(n, oneHierarchy+idle)
-	m.generate()
 	return m
 }
 

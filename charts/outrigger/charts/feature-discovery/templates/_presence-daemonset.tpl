@@ -30,6 +30,8 @@
             - name: sys
               mountPath: /host/sys
               readOnly: true
+              # A simulator mounts GPUs over the PCI bus.
+              mountPropagation: HostToContainer
             {{- if .Values.presence.osRelease }}
             - name: os-release
               mountPath: /host/etc/os-release

@@ -1,0 +1,3 @@
+{{- define "gpu-sim.service" -}}
+{{- include "outrigger.service" . -}}
+{{- end -}}
