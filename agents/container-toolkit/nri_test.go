@@ -9,7 +9,7 @@ import (
 	"github.com/containerd/nri/pkg/api"
 	"gotest.tools/v3/assert"
 
-	"outrigger.dev/agents/container-toolkit/internal/nri/nritest"
+	"outrigger.dev/pkg/nri/nritest"
 	"outrigger.dev/pkg/podresources/podresourcestest"
 )
 

@@ -116,6 +116,7 @@ podAnnotations: {}
 podLabels: {}
 podSecurityContext: {}
 priorityClassName: null
+procRoot: null
 rbac:
   create: true
 resourceConfig: null
@@ -136,6 +137,7 @@ serviceAccount:
   name: ""
 sharedDevicesAllocationPolicy: null
 startupTaint: null
+sysRoot: null
 test:
   image:
     repository: null

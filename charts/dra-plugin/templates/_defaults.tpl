@@ -70,6 +70,7 @@ podAnnotations: {}
 podLabels: {}
 podSecurityContext: {}
 priorityClassName: null
+procRoot: null
 rbac:
   create: true
 resources:
@@ -86,6 +87,7 @@ serviceAccount:
   create: true
   name: ""
 startupTaint: null
+sysRoot: null
 tolerations:
 - key: CriticalAddonsOnly
   operator: Exists

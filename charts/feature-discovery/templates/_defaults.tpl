@@ -125,6 +125,7 @@ presence:
       maxUnavailable: 10%
     type: RollingUpdate
 priorityClassName: null
+procRoot: null
 publish: node
 rbac:
   create: true
@@ -147,6 +148,7 @@ serviceAccount:
   name: ""
 sleepInterval: null
 startupTaint: null
+sysRoot: null
 tolerations:
 - key: CriticalAddonsOnly
   operator: Exists

@@ -67,6 +67,7 @@ podAnnotations: {}
 podLabels: {}
 podSecurityContext: {}
 priorityClassName: null
+procRoot: null
 rbac:
   create: true
 reboot: false
@@ -86,6 +87,7 @@ serviceAccount:
   name: ""
 startupTaint: null
 stateDir: /var/lib/nvidia-mig-manager
+sysRoot: null
 tolerations:
 - key: CriticalAddonsOnly
   operator: Exists

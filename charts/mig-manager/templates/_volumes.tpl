@@ -39,7 +39,7 @@
 {{ include "mig-manager.driver" (dict "root" . "template" "outrigger.driverVolumes") }}
 - name: proc-devices
   hostPath:
-    path: /proc/devices
+    path: {{ include "outrigger.procRoot" . }}/devices
     type: File
 - name: state
   hostPath:

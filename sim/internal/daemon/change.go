@@ -75,7 +75,7 @@ func (d *Daemon) replace(ctx context.Context, seen observed, want pool.Simulatio
 // open returns a node with the wanted GPUs, whose driver is not loaded.
 func (d *Daemon) open(seen observed, want pool.Simulation) (*node.Node, error) {
 	cfg := node.Config{
-		Root: d.cfg.Root, Spec: want.Spec(d.cfg.Name), Libraries: d.cfg.Libraries, Program: d.cfg.Program, Host: d.cfg.Host,
+		Root: d.cfg.Root, Spec: want.Spec(d.cfg.Name), Libraries: d.cfg.Libraries, Program: d.cfg.Program, Hook: d.cfg.Hook, Host: d.cfg.Host,
 	}
 	if seen.folder {
 		n, err := node.Exchange(cfg)

@@ -36,9 +36,10 @@ type Config struct {
 	Host node.Host
 	// Shown has the machine's folders in which the GPUs are shown.
 	Shown node.Shown
-	// Libraries and Program are the files of the simulated driver. Version is their version.
-	Libraries, Program, Version string
-	Pools                       []pool.Pool
+	// Libraries and Program are the files of the simulated driver, and Hook is the file of gpu-sim-hook.
+	// Version is their version.
+	Libraries, Program, Hook, Version string
+	Pools                             []pool.Pool
 	// Real returns why the machine must not simulate GPUs, "" if it may.
 	Real func() (string, error)
 	// Report sends an Event of the Node.

@@ -37,6 +37,8 @@ func newRig(t *testing.T) *rig {
 		assert.NilError(t, err)
 		assert.NilError(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
 	}
+	hook := filepath.Join(dir, "gpu-sim-hook")
+	assert.NilError(t, os.WriteFile(hook, []byte("#!/bin/sh\n"), 0o700))
 	program := filepath.Join(dir, "gpu-sim")
 	assert.NilError(t, os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700))
 	for name, text := range map[string]string{"devices": "Character devices:\n  1 mem\n\nBlock devices:\n", "pci/x": ""} {
@@ -45,7 +47,7 @@ func newRig(t *testing.T) *rig {
 	}
 	assert.NilError(t, errors.Join(os.Remove(filepath.Join(dir, "pci/x")), os.Symlink("../../../devices/nic", filepath.Join(dir, "pci/0000:00:1f.0"))))
 	r.cfg = Config{
-		Root: filepath.Join(dir, "run/gpu-sim/node"), Name: "node1", Libraries: dir, Program: program, Version: "1",
+		Root: filepath.Join(dir, "run/gpu-sim/node"), Name: "node1", Libraries: dir, Program: program, Hook: hook, Version: "1",
 		Host:   node.Host{ProcDevices: filepath.Join(dir, "devices"), PCIDevices: filepath.Join(dir, "pci"), Dev: r.Dev},
 		Real:   func() (string, error) { return r.real, nil },
 		Report: func(e kube.Event) { r.events = append(r.events, e) },
@@ -97,6 +99,10 @@ func (r *rig) gpus() (count int, product string) {
 
 func (r *rig) has(count int, product string) {
 	r.t.Helper()
+	r.Do(func() { // containers are created with the hook as long as it is there
+		_, err := os.Stat(node.HookIn(filepath.Join(r.Run, "driver")))
+		assert.Check(r.t, (err == nil) == (count > 0), "%d GPUs, but the hook: %v", count, err)
+	})
 	n, p := r.gpus()
 	assert.Assert(r.t, n == count && strings.Contains(p, product), "%d GPUs %s, want %d %s", n, p, count, product)
 }

@@ -40,12 +40,11 @@ func New(t *testing.T) *Machine {
 	m := &Machine{t: t, calls: make(chan func()), Dev: filepath.Join(dir, "dev"), Run: filepath.Join(dir, "run-nvidia"), private: filepath.Join(dir, "containers")}
 	assert.NilError(t, errors.Join(os.Mkdir(m.Dev, 0o755), os.Mkdir(m.private, 0o755)))
 	t.Cleanup(func() { close(m.calls) })
-	go func() {
-		runtime.LockOSThread() // the thread ends with the goroutine
+	go onThread(func() {
 		for call := range m.calls {
 			call()
 		}
-	}()
+	})
 	m.Do(func() {
 		m.tid = unix.Gettid()
 		assert.Check(t, unix.Unshare(unix.CLONE_NEWNS))
@@ -57,6 +56,20 @@ func New(t *testing.T) *Machine {
 		assert.Check(t, os.WriteFile(filepath.Join(m.Dev, "null"), nil, 0o600))
 	})
 	return m
+}
+
+// onThread runs a function on a thread that ends with it. The first thread of a process does not end, and its
+// namespaces are those of /proc/self, so that thread is kept until the function has another one.
+func onThread(f func()) {
+	runtime.LockOSThread()
+	if unix.Gettid() == unix.Getpid() {
+		defer runtime.UnlockOSThread()
+		done := make(chan struct{})
+		go onThread(func() { defer close(done); f() })
+		<-done
+		return
+	}
+	f()
 }
 
 // Do runs a function on the machine.
@@ -79,9 +92,8 @@ func (m *Machine) Container(f func(on node.Shown)) {
 	on := node.Shown{Proc: filepath.Join(root, "proc"), Sys: filepath.Join(root, "sys"), Run: filepath.Join(root, "run")}
 	m.Do(func() { assert.Check(m.t, os.MkdirAll(m.Run, 0o755)) })
 	done := make(chan struct{})
-	go func() {
+	go onThread(func() {
 		defer close(done)
-		runtime.LockOSThread()
 		fd, err := unix.Open(fmt.Sprintf("/proc/self/task/%d/ns/mnt", m.tid), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		assert.Check(m.t, err)
 		assert.Check(m.t, unix.Unshare(unix.CLONE_FS))
@@ -95,7 +107,7 @@ func (m *Machine) Container(f func(on node.Shown)) {
 		if !m.t.Failed() {
 			f(on)
 		}
-	}()
+	})
 	<-done
 	if m.t.Failed() {
 		m.t.FailNow()

@@ -25,6 +25,9 @@ type Config struct {
 	Libraries string
 	// Program is the file of gpu-sim, which also simulates the driver's programs.
 	Program string
+	// Hook is the file of gpu-sim-hook, or empty. The agent needs it in the driver root, where a node
+	// permits programs.
+	Hook string
 	// Host is the machine that simulates the node.
 	Host Host
 }
@@ -168,6 +171,9 @@ func entries(snap state.Snapshot, procDevices string, cfg Config) ([]tree.Entry,
 		return nil, err
 	}
 	all = append(all, driver...)
+	if cfg.Hook != "" {
+		all = append(all, tree.Entry{Path: path.Join(driverRoot, hookFile), Mode: 0o755, Copy: cfg.Hook})
+	}
 	if cfg.Host.Dev == "" {
 		all = append(all, devices()...)
 	} else {

@@ -5,6 +5,8 @@
 // node's state, as plain entries. Package tree writes the entries.
 package node
 
+import "outrigger.dev/sim/internal/mounts"
+
 // Paths below the node's folder.
 const (
 	// stateFile is the shared state. The driver root also has it, as a firmware file of the driver.
@@ -17,10 +19,12 @@ const (
 	containerRoot = "run/nvidia/driver"
 	// runDir is /run/nvidia in the mount namespace of Enter. It does not have the driver root, which is there only
 	// for some nodes.
-	runDir        = "run/agents"
+	runDir = "run/agents"
+	// hookFile is the hook of container runtimes, below a driver root. The driver root is where containers' programs may run from.
+	hookFile      = "usr/bin/gpu-sim-hook"
 	procDir       = "proc"
-	procDriverDir = "proc/driver"
-	procDevFile   = "proc/devices"
+	procDriverDir = mounts.ProcDriver
+	procDevFile   = mounts.ProcDevices
 	devDir        = "dev"
 	// modulesDir has the modules of a simulated kernel. firmwarePath names the firmware folder of
 	// that kernel.

@@ -50,6 +50,8 @@ func (n *Node) Enter(ctx context.Context, driverRoot string) error {
 // Mount shows the node at the real paths, in the mount namespace of the process. It keeps existing
 // mounts of the node. It rejects the machine's own namespace.
 func (n *Node) Mount(ctx context.Context, driverRoot string) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	private, err := n.privateNamespace()
 	if err != nil {
 		return err
@@ -84,7 +86,7 @@ func (n *Node) privateNamespace() (bool, error) {
 	if sameFile("/dev", n.path(devDir)) {
 		return true, nil
 	}
-	own, err := rootMount("thread-self")
+	own, err := rootMount("thread-self") // the mounts are made in the namespace of this thread
 	if err != nil {
 		return false, err
 	}
@@ -95,7 +97,7 @@ func (n *Node) privateNamespace() (bool, error) {
 	return own != first, nil
 }
 
-// rootMount returns the ID of the first mount that a process sees. Namespaces do not share mounts,
+// rootMount returns the ID of the first mount that a process or thread sees. Namespaces do not share mounts,
 // so the ID identifies the namespace. The link ns/mnt identifies it too, but only a process that
 // may trace the other process can read the link.
 func rootMount(process string) (string, error) {

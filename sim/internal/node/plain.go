@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"outrigger.dev/pkg/mountinfo"
+	"outrigger.dev/sim/internal/mounts"
 	"outrigger.dev/sim/internal/state"
 )
 
@@ -20,23 +21,17 @@ type Shown struct {
 	Proc, Sys, Run string
 }
 
-// mounts returns what is shown where. The sources keep their inodes while the node exists, because
-// a container can have its own copy of a mount, which is not updated by later mounts.
-func (s Shown) mounts() []shownMount {
-	const data = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
-	return []shownMount{
-		{procDriverDir, filepath.Join(s.Proc, "driver"), data},
-		{procDevFile, filepath.Join(s.Proc, "devices"), data},
-		{sysDevices, filepath.Join(s.Sys, "bus/pci/devices"), data},
+// mounts returns what is shown where.
+func (s Shown) mounts() []mounts.Mount {
+	return append(mounts.Kernel(s.Proc, s.Sys), mounts.Mount{
+		From: containerRoot, To: filepath.Join(s.Run, "driver"),
 		// Containers get programs and libraries from here. A machine may forbid both in /run.
-		{containerRoot, filepath.Join(s.Run, "driver"), unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV},
-	}
+		Flags: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV,
+	})
 }
 
-type shownMount struct {
-	from, to string
-	flags    uint64
-}
+// HookIn returns the path of the hook of container runtimes in a driver root.
+func HookIn(root string) string { return filepath.Join(root, hookFile) }
 
 // Show mounts the node in the machine's folders. Existing mounts of the node stay. It makes all
 // mounts, or none.
@@ -51,7 +46,7 @@ func (n *Node) Show(on Shown) (err error) {
 		return err
 	}
 	for _, s := range on.mounts() {
-		if err := m.attach(n.path(s.from), s.to, s.flags); err != nil {
+		if err := m.attach(n.path(s.From), s.To, s.Flags); err != nil {
 			return err
 		}
 	}
@@ -64,15 +59,11 @@ func (m *mounter) attach(source, target string, flags uint64) (err error) {
 	if sameFile(source, target) {
 		return nil
 	}
-	fd, err := unix.OpenTree(unix.AT_FDCWD, source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	fd, err := mounts.Copy(source, unix.MountAttr{Attr_set: flags, Attr_clr: unix.MOUNT_ATTR_NOEXEC &^ flags})
 	if err != nil {
-		return fmt.Errorf("copy the mount of %s: %w", source, err)
+		return err
 	}
 	defer func() { err = errors.Join(err, unix.Close(fd)) }()
-	attr := unix.MountAttr{Attr_set: flags, Attr_clr: unix.MOUNT_ATTR_NOEXEC &^ flags}
-	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &attr); err != nil {
-		return fmt.Errorf("set the flags of %s (Linux 5.12 is needed): %w", target, err)
-	}
 	if err := unix.MoveMount(fd, "", unix.AT_FDCWD, target, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		return fmt.Errorf("mount %s: %w", target, err)
 	}
@@ -84,7 +75,7 @@ func (m *mounter) attach(source, target string, flags uint64) (err error) {
 func Hide(on Shown) error {
 	var errs []error
 	for _, s := range on.mounts() {
-		errs = append(errs, hide(s.to))
+		errs = append(errs, hide(s.To))
 	}
 	err := os.Remove(filepath.Join(on.Run, "driver"))
 	if errors.Is(err, os.ErrNotExist) {
@@ -95,8 +86,8 @@ func Hide(on Shown) error {
 
 // hide unmounts everything at a path. A killed process may have mounted the node twice.
 func hide(target string) error {
-	mounts, err := mountsAt(target)
-	for range mounts {
+	found, err := mountsAt(target)
+	for range found {
 		if err := unix.Unmount(target, unix.MNT_DETACH); err != nil {
 			return fmt.Errorf("unmount %s: %w", target, err)
 		}
@@ -123,11 +114,11 @@ func Taken(root string, on Shown, dev string) error {
 	}
 	var errs []error
 	for _, s := range on.mounts() {
-		mounts, err := mountsAt(s.to)
-		for _, m := range mounts {
+		found, err := mountsAt(s.To)
+		for _, m := range found {
 			// The folder may have been renamed, because it was deleted.
-			if !strings.Contains(m.Root, "/"+filepath.Base(filepath.Dir(root))+"/") || !strings.Contains(m.Root, "/"+s.from) {
-				err = fmt.Errorf("%s is a mount of another program: remove that driver or simulator from the node first", s.to)
+			if !strings.Contains(m.Root, "/"+filepath.Base(filepath.Dir(root))+"/") || !strings.Contains(m.Root, "/"+s.From) {
+				err = fmt.Errorf("%s is a mount of another program: remove that driver or simulator from the node first", s.To)
 			}
 		}
 		errs = append(errs, err)

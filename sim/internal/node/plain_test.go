@@ -107,6 +107,20 @@ func TestAContainerSeesExchangedGPUs(t *testing.T) {
 	})
 }
 
+// The namespace of a thread counts, not the namespace of its process, which can be the machine's.
+func TestMountInTheNamespaceOfAThread(t *testing.T) {
+	m := newPlain(t)
+	n := create(t, config(t, "h100-80", 1))
+	m.Container(func(node.Shown) {
+		assert.Check(t, unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
+		assert.Check(t, n.Mount(t.Context(), t.TempDir()))
+		_, err := os.Stat("/dev/nvidia0")
+		assert.Check(t, err)
+	})
+	_, err := os.Stat("/dev/nvidia0")
+	assert.Check(t, errors.Is(err, os.ErrNotExist), "%v", err)
+}
+
 func TestTaken(t *testing.T) {
 	m := newPlain(t)
 	cfg := m.config("h100-80", 1)

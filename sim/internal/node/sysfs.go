@@ -8,12 +8,13 @@ import (
 	"path"
 	"strings"
 
+	"outrigger.dev/sim/internal/mounts"
 	"outrigger.dev/sim/internal/state"
 	"outrigger.dev/sim/internal/tree"
 )
 
 const (
-	sysDevices = "sys/bus/pci/devices"
+	sysDevices = mounts.PCIDevices
 	// pciClass is "3D controller", the class of a GPU without display outputs.
 	pciClass    = 0x030200
 	pciRevision = 0xa1

@@ -15,8 +15,10 @@ import (
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/cmdline/category"
+	"outrigger.dev/pkg/nri"
 	"outrigger.dev/pkg/version"
 	"outrigger.dev/sim/internal/daemon"
+	"outrigger.dev/sim/internal/inject"
 	"outrigger.dev/sim/internal/node"
 	"outrigger.dev/sim/internal/podload"
 	"outrigger.dev/sim/internal/pool"
@@ -33,8 +35,9 @@ type settings struct {
 	pools                 string
 	loads                 podload.Settings
 	root, dev             string
-	proc, sys, run        string
-	libraries, program    string
+	proc, sys, run, nri   string
+	libraries             string
+	program, hook         string
 	kernelProc, kernelSys string
 }
 
@@ -86,9 +89,14 @@ func (s *settings) nodeFlags() []cli.Flag {
 		folder("dev", "DEV", "/dev", "`FOLDER` at which the agent sees /dev of the host, with the same path on the host", &s.dev),
 		folder("proc-root", "PROC_ROOT", "/host/proc", "`FOLDER` at which the agent sees /proc of the host", &s.proc),
 		folder("sys-root", "SYS_ROOT", "/host/sys", "`FOLDER` at which the agent sees /sys of the host", &s.sys),
-		folder("run-root", "RUN_ROOT", "/run/nvidia", "`FOLDER` at which the agent sees /run/nvidia of the host", &s.run),
+		folder("run-root", "RUN_ROOT", "/run/nvidia", "`FOLDER` at which the agent sees /run/nvidia of the host, with the same path on the host", &s.run),
 		folder("lib-dir", "GPU_SIM_LIB_DIR", "/usr/lib/gpu-sim", "`FOLDER` with the simulator's libraries", &s.libraries),
 		folder("gpu-sim", "GPU_SIM", "/usr/bin/gpu-sim", "`FILE` of the program gpu-sim, which also simulates the driver's programs", &s.program),
+		folder("gpu-sim-hook", "GPU_SIM_HOOK", "/usr/bin/gpu-sim-hook", "`FILE` of the hook that shows the GPUs in containers", &s.hook),
+		cmdline.Check(&cli.PathFlag{
+			Name: "nri-socket", EnvVars: []string{"NRI_SOCKET"}, Value: nri.Socket, Destination: &s.nri,
+			Usage: "`SOCKET` of the container engine's NRI, through which containers see the simulated GPUs in their /proc and /sys; if empty, they do not",
+		}, "an absolute path, or nothing", func(v string) bool { return v == "" || filepath.IsAbs(v) }),
 	}
 }
 
@@ -104,7 +112,7 @@ func (s *settings) config(pools []pool.Pool, log *slog.Logger) daemon.Config {
 			ProcDevices: filepath.Join(s.kernelProc, "devices"), PCIDevices: filepath.Join(s.kernelSys, "bus/pci/devices"), Dev: s.dev,
 		},
 		Shown:     node.Shown{Proc: s.proc, Sys: s.sys, Run: s.run},
-		Libraries: s.libraries, Program: s.program, Version: version.String(),
+		Libraries: s.libraries, Program: s.program, Hook: s.hook, Version: version.String(),
 		Real: func() (string, error) { return daemon.Real(s.kernelProc, s.kernelSys) },
 	}
 }
@@ -128,14 +136,15 @@ func (s *settings) newAgent(_ *cli.Context, log *slog.Logger) (*agent.Agent, err
 	if err != nil {
 		return nil, cmdline.Usagef("%w", err)
 	}
+	shows := inject.New(inject.Config{Root: s.root, Hook: node.HookIn(filepath.Join(s.run, "driver")), Socket: s.nri, Event: api.Event, Log: log})
 	owner := s.cluster.Owner(api, log)
 	owner.Left, owner.Watched = true, true
 	owner.ByHand = name + " remove"
-	return &agent.Agent{Parts: parts(d, loads, api), Owner: owner}, nil
+	return &agent.Agent{Parts: parts(d, loads, shows, api), Owner: owner}, nil
 }
 
 // parts returns the parts of the agent.
-func parts(d *daemon.Daemon, loads *podload.Follower, api *cluster.API) []agent.Part {
+func parts(d *daemon.Daemon, loads *podload.Follower, shows *inject.Plugin, api *cluster.API) []agent.Part {
 	labels := func(ctx context.Context) error {
 		if err := api.WatchLabels(ctx, d.Labelled); err != nil {
 			return fmt.Errorf("watch the labels of the Node: %w", err)
@@ -146,6 +155,7 @@ func parts(d *daemon.Daemon, loads *podload.Follower, api *cluster.API) []agent.
 		{Name: "labels", Run: labels, Ready: api.Failing},
 		{Name: "gpus", Run: d.Run, Ready: d.Ready, Reload: d.Reload, Withdraw: d.Remove},
 		{Name: "mig devices", Run: d.Follow},
+		{Name: "containers", Run: shows.Run},
 		{Name: "loads", Run: loads.Run, Ready: loads.Ready},
 		{Name: "events", Run: api.Run},
 	}

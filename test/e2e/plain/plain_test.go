@@ -49,6 +49,7 @@ func TestPlainNode(t *testing.T) {
 		n.computes("whole")
 	})
 	n.part("the files are where docs/gpu-sim.md says", files)
+	n.part("containers without a GPU see the GPUs in their own /proc and /sys", containers)
 	n.part("a GPU shows the load that its pod asks for", loaded)
 	n.part("an error makes a GPU unhealthy", func(n node) {
 		n.MustKubectl("-n", stack.Namespace, "exec", "ds/gpu-sim", "--", "gpu-sim", "lose", "3")

@@ -16,6 +16,7 @@ import (
 	"outrigger.dev/agents/container-toolkit/internal/upkeep"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/cmdline"
+	connection "outrigger.dev/pkg/nri"
 	"outrigger.dev/pkg/podresources"
 )
 
@@ -29,9 +30,9 @@ func (s *nriSettings) flags() []cli.Flag {
 		cmdline.Check(&cli.StringFlag{
 			Name: "nri-plugin-index", EnvVars: []string{"NRI_PLUGIN_INDEX"}, Value: "10", Destination: &s.index,
 			Usage: "two `DIGITS`: the order of this plugin among the NRI plugins of the engine",
-		}, "two digits, such as 10", func(v string) bool { return nri.CheckIndex(v) == nil }),
+		}, "two digits, such as 10", func(v string) bool { return connection.CheckIndex(v) == nil }),
 		cmdline.Absolute(&cli.PathFlag{
-			Name: "nri-socket", EnvVars: []string{"NRI_SOCKET"}, Value: "/var/run/nri/nri.sock", Destination: &s.socket,
+			Name: "nri-socket", EnvVars: []string{"NRI_SOCKET"}, Value: connection.Socket, Destination: &s.socket,
 			Usage: "`SOCKET` of the engine's NRI on the host",
 		}),
 		cmdline.Absolute(&cli.PathFlag{

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/containerd/nri/pkg/api"
@@ -14,34 +13,28 @@ import (
 	"outrigger.dev/agents/container-toolkit/internal/inject"
 	"outrigger.dev/agents/container-toolkit/internal/request"
 	"outrigger.dev/agents/container-toolkit/internal/shim"
+	"outrigger.dev/pkg/nri"
 )
 
 const visible = "NVIDIA_VISIBLE_DEVICES"
 
 // handler handles the requests of one session.
 type handler struct {
+	*nri.Session
 	*Plugin
-	asked atomic.Bool
-}
-
-// Configure is the first request of an engine.
-func (h *handler) Configure(_ context.Context, _, engine, version string) (api.EventMask, error) {
-	h.Log.Info("nri plugin connected", "engine", engine, "engine_version", version)
-	return 0, nil // all events with a handler
 }
 
 // Synchronize is the last request before the engine asks about containers. Running containers
 // cannot get devices any more.
 func (h *handler) Synchronize(ctx context.Context, pods []*api.PodSandbox, containers []*api.Container) ([]*api.ContainerUpdate, error) {
-	h.asked.Store(true)
-	h.Report(nil)
+	updates, err := h.Session.Synchronize(ctx, pods, containers)
 	ctx, cancel := withTimeToAnswer(ctx)
 	defer cancel()
 	for _, m := range h.missed(ctx, pods, containers) {
 		h.Log.Warn("a container started while the nri plugin was not connected and may lack its gpus: if it does, delete its pod",
 			"pod", m.pod, "container", m.container, "gpus", m.gpus)
 	}
-	return nil, nil
+	return updates, err
 }
 
 // CreateContainer returns the adjustment of a container. After an error the engine does not create

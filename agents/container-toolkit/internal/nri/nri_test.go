@@ -2,11 +2,9 @@ package nri_test
 
 import (
 	"context"
-	"errors"
 	"io"
 	"io/fs"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,8 +12,6 @@ import (
 	"testing"
 
 	"github.com/containerd/nri/pkg/api"
-	"github.com/containerd/nri/pkg/net/multiplex"
-	"github.com/containerd/ttrpc"
 	"google.golang.org/protobuf/encoding/protojson"
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
@@ -23,9 +19,9 @@ import (
 
 	"outrigger.dev/agents/container-toolkit/internal/inject"
 	"outrigger.dev/agents/container-toolkit/internal/nri"
-	"outrigger.dev/agents/container-toolkit/internal/nri/nritest"
 	"outrigger.dev/agents/container-toolkit/internal/toolconfig"
 	"outrigger.dev/pkg/agent/agenttest"
+	"outrigger.dev/pkg/nri/nritest"
 	"outrigger.dev/pkg/podresources"
 	"outrigger.dev/pkg/podresources/podresourcestest"
 )
@@ -241,21 +237,6 @@ func TestWithoutTheKubelet(t *testing.T) {
 	check(t, nil, err, "", []string{"the container names " + gpu0 + ", but its allocation cannot be read", "ask the kubelet at ", "no answer in time", "check the load of the node"})
 }
 
-func TestEngineThatRestarts(t *testing.T) {
-	r := start(t)
-	pods(r.kubelet)
-	r.reported(t, "connect to the container engine's NRI: dial unix "+r.socket)
-	for range 3 {
-		e := nritest.Start(t, r.socket)
-		e.Await(t)
-		if got, err := e.Create(t.Context(), "ns", "pod", &api.Container{Name: "one"}); err != nil || len(got.GetLinux().GetDevices()) != 2 {
-			t.Errorf("the container gets %v, %v", got, err)
-		}
-		e.Stop()
-		r.reported(t, "asked", "the container engine closed the connection to the NRI plugin")
-	}
-}
-
 // The log names containers that started while the plugin was away, and only these.
 func TestContainersThatThePluginMissed(t *testing.T) {
 	r := start(t)
@@ -303,62 +284,4 @@ func TestEngineThatRequiresThePlugin(t *testing.T) {
 	if _, err := e.Create(t.Context(), "ns", "pod", &api.Container{Name: "none"}); err != nil {
 		t.Error(err)
 	}
-}
-
-// registrar is an engine that goes away when it has registered a plugin.
-type registrar struct {
-	net.Conn
-	gone chan struct{}
-
-	mu         sync.Mutex
-	registered bool
-}
-
-func (r *registrar) RegisterPlugin(context.Context, *api.RegisterPluginRequest) (*api.Empty, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.registered = true
-	return &api.Empty{}, nil
-}
-
-func (r *registrar) UpdateContainers(context.Context, *api.UpdateContainersRequest) (*api.UpdateContainersResponse, error) {
-	return nil, errors.ErrUnsupported
-}
-
-// Write ends the connection after the answer to the registration.
-func (r *registrar) Write(b []byte) (int, error) {
-	n, err := r.Conn.Write(b)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.registered && len(b) > multiplexHeader {
-		r.registered = false
-		err = errors.Join(err, r.Close())
-		close(r.gone)
-	}
-	return n, err
-}
-
-// multiplexHeader is the size of what a connection of NRI writes before each message.
-const multiplexHeader = 8
-
-func TestEngineThatEndsAfterTheRegistration(t *testing.T) {
-	r := start(t)
-	assert.NilError(t, os.Mkdir(filepath.Dir(r.socket), 0o700))
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", r.socket)
-	assert.NilError(t, err)
-	raw, err := listener.Accept()
-	assert.NilError(t, err)
-	engine := &registrar{Conn: raw, gone: make(chan struct{})}
-	mux := multiplex.Multiplex(engine)
-	services, err := mux.Listen(multiplex.RuntimeServiceConn)
-	assert.NilError(t, err)
-	server, err := ttrpc.NewServer()
-	assert.NilError(t, err)
-	api.RegisterRuntimeService(server, engine)
-	var serving sync.WaitGroup
-	serving.Go(func() { _ = server.Serve(t.Context(), services) })
-	<-engine.gone
-	_, _, _ = server.Close(), mux.Close(), listener.Close()
-	serving.Wait()
-	nritest.Start(t, r.socket).Await(t)
 }

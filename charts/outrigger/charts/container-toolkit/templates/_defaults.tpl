@@ -67,6 +67,7 @@ podAnnotations: {}
 podLabels: {}
 podSecurityContext: {}
 priorityClassName: null
+procRoot: null
 rbac:
   create: true
 resources:
@@ -95,6 +96,7 @@ serviceAccount:
   create: true
   name: ""
 startupTaint: null
+sysRoot: null
 tolerations:
 - key: CriticalAddonsOnly
   operator: Exists

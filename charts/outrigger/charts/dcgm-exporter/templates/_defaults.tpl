@@ -86,6 +86,7 @@ podMonitor:
   tlsConfig: {}
 podSecurityContext: {}
 priorityClassName: null
+procRoot: null
 prometheusRule:
   additionalLabels: {}
   agents: true
@@ -123,6 +124,7 @@ serviceMonitor:
   scrapeTimeout: null
   tlsConfig: {}
 startupTaint: null
+sysRoot: null
 tolerations:
 - key: CriticalAddonsOnly
   operator: Exists

@@ -43,7 +43,7 @@
       volumes:
         - name: sys
           hostPath:
-            path: /sys
+            path: {{ include "outrigger.sysRoot" . }}
             type: Directory
         {{- with .Values.presence.osRelease }}
         # The kubelet follows a symbolic link on the host. Without the type, the

@@ -6,6 +6,15 @@
 {{- include "outrigger.fixed" (dict "root" . "name" "nvidiaDevRoot" "key" "nvidiaDevRoot") -}}
 {{- end -}}
 
+{{- /* The procfs and the sysfs of the host that show the driver and the GPUs. */ -}}
+{{- define "outrigger.procRoot" -}}
+{{- .Values.procRoot | default "/proc" | trimSuffix "/" -}}
+{{- end -}}
+
+{{- define "outrigger.sysRoot" -}}
+{{- .Values.sysRoot | default "/sys" -}}
+{{- end -}}
+
 {{- /* Reports whether a path is in a folder. Argument: (list folder path). */ -}}
 {{- define "outrigger.inFolder" -}}
 {{- if hasPrefix (printf "%s/" (trimSuffix "/" (first .))) (printf "%s/" (trimSuffix "/" (last .))) }}true{{ end -}}
@@ -96,11 +105,11 @@ exchange files, and the folder with the indices of the GPUs over a reboot. */ -}
     type: Directory
 - name: proc-driver
   hostPath:
-    path: /proc/driver
+    path: {{ include "outrigger.procRoot" . }}/driver
     type: Directory
 - name: sys
   hostPath:
-    path: /sys
+    path: {{ include "outrigger.sysRoot" . }}
     type: Directory
 {{- with include "outrigger.tlsVolume" . }}
 {{ . }}
