@@ -70,6 +70,8 @@ type GPU struct {
 	Recovery Recovery `json:"recovery,omitempty"`
 	// RemapPending means that rows of the memory wait for a reset to be remapped.
 	RemapPending bool `json:"remapPending,omitempty"`
+	// ComputeMode says which processes may use the GPU. Empty means all.
+	ComputeMode ComputeMode `json:"computeMode,omitempty"`
 	// Fabric has the form of SetFabric. It is empty if the product has no fabric.
 	Fabric string `json:"fabric,omitempty"`
 	// Resets is the number of resets since the GPU was plugged.
@@ -136,6 +138,7 @@ func describe(gpu *C.struct_sim_gpu, index int) GPU {
 		Lost:              lostName(gpu.lost),
 		Recovery:          recoveryName(gpu.recovery),
 		RemapPending:      gpu.remap_pending != 0,
+		ComputeMode:       computeModeName(gpu.compute_mode),
 		Fabric:            fabricText(&gpu.fabric),
 		ClockLimits:       limitText(gpu.limits),
 		Resets:            int(gpu.resets),
