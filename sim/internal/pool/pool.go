@@ -112,7 +112,7 @@ func (s Simulation) Check() error {
 		errs = append(errs, err)
 	}
 	if bad == nil {
-		errs = append(errs, s.checkMIG())
+		errs = append(errs, s.checkMIG(), s.checkFabric())
 	}
 	return errors.Join(errs...)
 }
@@ -137,6 +137,17 @@ func (s Simulation) checkMIG() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+func (s Simulation) checkFabric() error {
+	if s.Fabric == "" {
+		return nil
+	}
+	m, err := model.FindBuiltin(s.Model)
+	if err == nil && (m.Server.Links == nil || !m.Server.Links.Fabric) {
+		return fmt.Errorf("fabric: %s has none", s.Model)
+	}
+	return errors.Join(err, state.CheckFabric(s.Fabric))
 }
 
 // Requests returns the MIG devices of each GPU.
