@@ -44,7 +44,7 @@ uint64_t sim_layout(void)
 		FIELD(sim_state, ring), FIELD(sim_state, call), FIELD(sim_state, instances),
 		FIELD(sim_state, mig), FIELD(sim_state, procs),
 		FIELD(sim_driver, nvml_version), FIELD(sim_driver, cuda_version),
-		FIELD(sim_driver, loaded), FIELD(sim_driver, loads),
+		FIELD(sim_driver, loaded), FIELD(sim_driver, loads), FIELD(sim_driver, imex_channels),
 		FIELD(sim_gpu, model), FIELD(sim_gpu, compute_mode), FIELD(sim_gpu, name), FIELD(sim_gpu, uuid),
 		FIELD(sim_gpu, serial), FIELD(sim_gpu, board_part), FIELD(sim_gpu, vbios),
 		FIELD(sim_gpu, brand), FIELD(sim_gpu, cc_major), FIELD(sim_gpu, minor),

@@ -66,6 +66,8 @@ struct sim_driver {
 	uint32_t cuda_version; /* 13000 is CUDA 13.0 */
 	uint32_t loaded;
 	uint64_t loads; /* how often the driver was loaded */
+	uint32_t imex_channels; /* their device nodes: channel0, channel1, … */
+	uint32_t pad;
 };
 
 /* The far end of one NVLink. */

@@ -32,6 +32,8 @@ type Driver struct {
 	Version     string  `json:"version"`
 	NVMLVersion string  `json:"nvmlVersion"`
 	CUDA        Version `json:"cuda"`
+	// IMEXChannels is the number of IMEX channels with a device node.
+	IMEXChannels int `json:"imexChannels,omitempty"`
 }
 
 // GPU is one plugged GPU.
@@ -89,10 +91,11 @@ func (s *State) Show() Snapshot {
 	snap := Snapshot{
 		Node: getString(state.node[:]),
 		Driver: Driver{
-			Loaded:      driver.loaded != 0,
-			Version:     getString(driver.version[:]),
-			NVMLVersion: getString(driver.nvml_version[:]),
-			CUDA:        Version{Major: int(driver.cuda_version / 1000), Minor: int(driver.cuda_version % 1000 / 10)},
+			Loaded:       driver.loaded != 0,
+			Version:      getString(driver.version[:]),
+			NVMLVersion:  getString(driver.nvml_version[:]),
+			CUDA:         Version{Major: int(driver.cuda_version / 1000), Minor: int(driver.cuda_version % 1000 / 10)},
+			IMEXChannels: int(driver.imex_channels),
 		},
 		Latency: s.latency(),
 		Forced:  s.forced(),
