@@ -128,7 +128,7 @@ func observe() error {
 }
 
 // manage tries what an administrator may do, and prints what NVML answered: to the
-// change of a mode, and to a query of process 1.
+// change of two modes, and to a query of process 1.
 func manage() error {
 	lib := nvml.New(nvml.WithLibraryPath(os.Getenv(libraryKey)))
 	if ret := lib.Init(); ret != nvml.SUCCESS {
@@ -140,5 +140,7 @@ func manage() error {
 		return ret
 	}
 	_, name := lib.SystemGetProcessName(1)
-	return json.NewEncoder(os.Stdout).Encode([]nvml.Return{d.SetPersistenceMode(nvml.FEATURE_ENABLED), name})
+	return json.NewEncoder(os.Stdout).Encode([]nvml.Return{
+		d.SetPersistenceMode(nvml.FEATURE_ENABLED), d.SetComputeMode(nvml.COMPUTEMODE_PROHIBITED), name,
+	})
 }

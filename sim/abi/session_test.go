@@ -177,11 +177,11 @@ func TestUnprivilegedProcessManagesNothing(t *testing.T) {
 	mustDo(t, err)
 	var got []nvml.Return
 	mustDo(t, json.Unmarshal(out, &got))
-	if diff := cmp.Diff([]nvml.Return{nvml.ERROR_NO_PERMISSION, nvml.ERROR_NO_PERMISSION}, got); diff != "" {
-		t.Errorf("persistence mode, name of process 1 (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]nvml.Return{nvml.ERROR_NO_PERMISSION, nvml.ERROR_NO_PERMISSION, nvml.ERROR_NO_PERMISSION}, got); diff != "" {
+		t.Errorf("persistence mode, compute mode, name of process 1 (-want +got):\n%s", diff)
 	}
-	if m.Show().GPUs[0].Persistence {
-		t.Error("the mode was changed")
+	if g := m.Show().GPUs[0]; g.Persistence || g.ComputeMode != "" {
+		t.Error("a mode was changed")
 	}
 }
 

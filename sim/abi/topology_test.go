@@ -23,6 +23,12 @@ func TestTopology(t *testing.T) {
 		"HGX H100": {"h100-80", map[[2]int]pair{
 			{0, 3}: {nvml.TOPOLOGY_NODE, nvml.P2P_STATUS_OK}, {3, 4}: {nvml.TOPOLOGY_SYSTEM, nvml.P2P_STATUS_OK},
 		}},
+		"HGX B200": {"b200", map[[2]int]pair{
+			{0, 3}: {nvml.TOPOLOGY_NODE, nvml.P2P_STATUS_OK}, {3, 4}: {nvml.TOPOLOGY_SYSTEM, nvml.P2P_STATUS_OK},
+		}},
+		"a compute tray of an NVL72": {"gb200", map[[2]int]pair{
+			{0, 1}: {nvml.TOPOLOGY_NODE, nvml.P2P_STATUS_OK}, {1, 2}: {nvml.TOPOLOGY_SYSTEM, nvml.P2P_STATUS_OK},
+		}},
 		"L4 in a PCIe server": {"l4", map[[2]int]pair{
 			{0, 1}: {nvml.TOPOLOGY_SINGLE, nvml.P2P_STATUS_NOT_SUPPORTED}, {0, 2}: {nvml.TOPOLOGY_HOSTBRIDGE, nvml.P2P_STATUS_NOT_SUPPORTED},
 			{0, 4}: {nvml.TOPOLOGY_SYSTEM, nvml.P2P_STATUS_NOT_SUPPORTED},

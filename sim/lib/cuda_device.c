@@ -118,7 +118,7 @@ static CUresult attribute(const struct seen *seen, int which, int *value)
 	case 16: *value = (int)seen->sms; break;
 	case 17: *value = 0; break; /* kernel time-out */
 	case 18: *value = 0; break; /* integrated */
-	case 20: *value = 0; break; /* compute mode: default */
+	case 20: *value = (int)(seen->ci.generation != 0 ? seen->ci.compute_mode : gpu->compute_mode); break;
 	case 33: *value = (int)gpu->bus; break;
 	case 34: *value = (int)gpu->device; break;
 	case 36: *value = (int)gpu->clock_max[2] * 1000; break;

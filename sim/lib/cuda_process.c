@@ -15,9 +15,10 @@ CUresult process_begin(struct device *device)
 		device->self.gi = seen.ci.gi;
 		device->self.ci = seen.ci.id;
 	}
-	switch (sim_put_proc(cuda_sim(), &device->self)) {
+	switch (sim_start_proc(cuda_sim(), &device->self)) {
 	case SIM_NOT_FOUND: /* the instance was destroyed after cuda_read */
 	case SIM_GPU_IS_LOST:
+	case SIM_IN_USE: /* the compute mode does not admit the process */
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	default:
 		return CUDA_SUCCESS;

@@ -115,8 +115,27 @@ EXPORT nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, nvmlComputeMod
 	REQUIRE(mode != NULL);
 	nvmlReturn_t r = mig_is_handle(device) ? mig_view_device(device, &view) : session_device(device, &view.gpu);
 	if (r == NVML_SUCCESS)
-		*mode = NVML_COMPUTEMODE_DEFAULT;
+		*mode = (nvmlComputeMode_t)(mig_is_handle(device) ? view.ci->compute_mode : view.gpu.compute_mode);
 	return r;
+}
+
+/* nvml.h: "If MIG is enabled on a GPU, device must be MIG device handle." The mode
+ * for one thread is deprecated. */
+EXPORT nvmlReturn_t nvmlDeviceSetComputeMode(nvmlDevice_t device, nvmlComputeMode_t mode)
+{
+	struct mig_view view;
+
+	ENTER(nvmlDeviceSetComputeMode);
+	bool mig = mig_is_handle(device);
+	nvmlReturn_t r = mig ? mig_view_device(device, &view) : mig_view_gpu(device, &view);
+	if (r != NVML_SUCCESS)
+		return r;
+	REQUIRE(mode == NVML_COMPUTEMODE_DEFAULT || mode == NVML_COMPUTEMODE_PROHIBITED ||
+		mode == NVML_COMPUTEMODE_EXCLUSIVE_PROCESS);
+	REQUIRE(mig || !view.mig.mode);
+	if (!capability_administrator())
+		return NVML_ERROR_NO_PERMISSION;
+	return (nvmlReturn_t)sim_set_compute_mode(session_sim(), mig_ref(&view.gpu), mig ? view.ci->generation : 0, mode);
 }
 
 /* nvml.h: "On MIG-enabled GPUs, querying the device's core count is currently

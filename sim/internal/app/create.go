@@ -29,6 +29,7 @@ func createCommand() *cli.Command {
 			modelFlag(&o.model, "the FILE of an own model, or a product: "+strings.Join(model.Names(), ", "), model.Default),
 			driverFlag(&o.driver),
 			&cli.StringFlag{Name: "driver-version", Usage: "`VERSION` of the driver", Value: state.DefaultDriver, Destination: &o.version, EnvVars: []string{"GPU_SIM_DRIVER_VERSION"}},
+			cmdline.Check(&cli.IntFlag{Name: "imex-channels", Usage: "number of IMEX channels with a device node, 0 to 2048", Destination: &o.channels, EnvVars: []string{"GPU_SIM_IMEX_CHANNELS"}}, "0 to 2048", func(n int) bool { return 0 <= n && n <= state.MaxIMEXChannels }),
 			&cli.StringFlag{Name: "name", Usage: "`NAME` from which the UUIDs are derived (default: the name of the folder)", EnvVars: []string{"GPU_SIM_NAME"}, Destination: &o.name},
 			&cli.StringFlag{Name: "lib-dir", Usage: "`FOLDER` with the simulator's libraries (default: \"lib\" next to gpu-sim)", EnvVars: []string{"GPU_SIM_LIB_DIR"}, Destination: &o.libs},
 		},
@@ -67,7 +68,7 @@ func driverFlag(driver *string) cli.Flag {
 // creation holds the values of the flags of create.
 type creation struct {
 	root, model, driver, version, name, libs string
-	gpus                                     int
+	gpus, channels                           int
 }
 
 func (o creation) config() (node.Config, error) {
@@ -80,6 +81,7 @@ func (o creation) config() (node.Config, error) {
 	}
 	spec := state.NewSpec(o.model, o.gpus)
 	spec.Node, spec.DriverVersion, spec.DriverOff = cmp.Or(o.name, filepath.Base(o.root)), o.version, o.driver == "off"
+	spec.IMEXChannels = o.channels
 	libs := cmp.Or(o.libs, filepath.Join(filepath.Dir(self), "lib"))
 	return node.Config{Root: o.root, Spec: spec, Libraries: libs, Program: self, Host: node.Machine()}, nil
 }

@@ -27,6 +27,8 @@ type Links struct {
 	// Fabric is set if the GPUs register with a fabric manager and report the state of the fabric
 	// (Hopper and later).
 	Fabric bool
+	// Common is set if all GPUs reach the same switches (NVL72). Otherwise, only the GPUs of one PCI domain do.
+	Common bool
 	// SwitchID is the PCI ID of the switches, in the form of PCI.ID. Buses has their buses.
 	SwitchID int
 	Buses    []int
@@ -50,7 +52,7 @@ func servers() []Server {
 		// A compute tray has four GPUs. The switches are in other trays. The values that NVML reports
 		// about the switches are copied from HGX B200.
 		{Name: "nvl72", Places: repeat(0x40, tray()), Links: &Links{ // the domains of the next trays
-			Version: 7, Count: 18, Fabric: true, SwitchID: 0x22a310de, Buses: []int{0x05, 0x06},
+			Version: 7, Count: 18, Fabric: true, Common: true, SwitchID: 0x22a310de, Buses: []int{0x05, 0x06},
 		}},
 	}
 }

@@ -59,6 +59,7 @@ const (
 	devUVM     = "dev/nvidia-uvm"
 	devTools   = "dev/nvidia-uvm-tools"
 	devCaps    = "dev/nvidia-caps"
+	devIMEX    = "dev/nvidia-caps-imex-channels"
 )
 
 // devDriver returns the device nodes of the driver that do not belong to a GPU.
@@ -74,4 +75,13 @@ func devDriver(m majors) []tree.Entry {
 		tree.CharDevice(devModeset, 0o666, nvidiaMajor, minorModeset),
 		tree.CharDevice(devCtl, 0o666, nvidiaMajor, minorCtl),
 	}
+}
+
+// devChannels returns the device nodes of the IMEX channels.
+func devChannels(m majors, count int) []tree.Entry {
+	var entries []tree.Entry
+	for n := range count {
+		entries = append(entries, tree.CharDevice(fmt.Sprintf("%s/channel%d", devIMEX, n), 0o666, m.imex, uint32(n)))
+	}
+	return entries
 }

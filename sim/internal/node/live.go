@@ -30,7 +30,7 @@ func loadSteps(snap state.Snapshot, m majors) []step {
 }
 
 func moduleSteps(snap state.Snapshot) []step {
-	entries := procfs(snap.Driver.Version)
+	entries := procfs(snap.Driver)
 	var bound []step
 	for _, g := range snap.GPUs {
 		entries = append(entries, procfsGPU(snap.Driver.Version, g)...)
@@ -43,6 +43,9 @@ func nodeSteps(snap state.Snapshot, m majors) []step {
 	var gpus []step
 	for _, g := range snap.GPUs {
 		gpus = append(gpus, singleStep(devGPU(g)))
+	}
+	if count := snap.Driver.IMEXChannels; count > 0 {
+		gpus = append(gpus, step{devChannels(m, count), []string{devIMEX}})
 	}
 	common := step{devDriver(m), []string{devCaps, devUVM, devTools, devModeset, devCtl}}
 	return append(gpus, common)

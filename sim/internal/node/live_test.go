@@ -31,8 +31,11 @@ func setDriver(t *testing.T, n *node.Node, loaded bool) {
 }
 
 func TestDriverComesAndGoes(t *testing.T) {
-	on := create(t, config(t, "a100-40", 2))
 	cfg := config(t, "a100-40", 2)
+	cfg.Spec.IMEXChannels = 2
+	on := create(t, cfg)
+	cfg = config(t, "a100-40", 2)
+	cfg.Spec.IMEXChannels = 2
 	cfg.Spec.DriverOff = true
 	off := create(t, cfg)
 	treeOn, treeOff := tree(t, on), tree(t, off)

@@ -8,7 +8,7 @@ import (
 )
 
 // majors has the character majors that the kernel assigns to the driver's modules.
-type majors struct{ uvm, caps uint32 }
+type majors struct{ uvm, caps, imex uint32 }
 
 // maxMajor is the highest major that the kernel assigns.
 const maxMajor = 511
@@ -52,16 +52,16 @@ func hasRealDriver(text string) bool {
 	return false
 }
 
-// majors returns the two highest free majors. No driver of the machine serves them, so opening a
+// majors returns the three highest free majors. No driver of the machine serves them, so opening a
 // node with such a major fails with ENXIO.
 func (p procDevices) majors() majors {
 	var free []uint32
-	for n := uint32(maxMajor); len(free) < 2; n-- {
+	for n := uint32(maxMajor); len(free) < 3; n-- {
 		if !slices.ContainsFunc(p.chars, func(c charDevice) bool { return c.major == n }) {
 			free = append(free, n)
 		}
 	}
-	return majors{uvm: free[0], caps: free[1]}
+	return majors{uvm: free[0], caps: free[1], imex: free[2]}
 }
 
 // render returns the text of /proc/devices. loaded adds the driver's lines.
@@ -71,7 +71,7 @@ func (p procDevices) render(loaded bool) string {
 		m := p.majors()
 		chars = append(chars,
 			charDevice{nvidiaMajor, "nvidia"}, charDevice{nvidiaMajor, "nvidia-modeset"}, charDevice{nvidiaMajor, "nvidiactl"},
-			charDevice{m.caps, "nvidia-caps"}, charDevice{m.uvm, "nvidia-uvm"})
+			charDevice{m.imex, "nvidia-caps-imex-channels"}, charDevice{m.caps, "nvidia-caps"}, charDevice{m.uvm, "nvidia-uvm"})
 	}
 	slices.SortStableFunc(chars, func(a, b charDevice) int { return int(a.major) - int(b.major) })
 	var b strings.Builder

@@ -70,10 +70,13 @@ func (m plain) starts(cfg node.Config, open func() (*node.Node, error)) {
 func TestAPlainMachineShowsTheNode(t *testing.T) {
 	m := newPlain(t)
 	cfg := m.config("h100-80", 8)
+	cfg.Spec.IMEXChannels = 1
 	m.Container(func(node.Shown) {})
 	before := m.Listing()
 	m.starts(cfg, func() (*node.Node, error) { return node.Create(cfg) })
 	m.shows(8, "H100")
+	channel := filepath.Join(m.Dev, "nvidia-caps-imex-channels/channel0")
+	m.Do(func() { assert.Check(t, isDevice(channel)) })
 	assert.Assert(t, strings.Contains(m.Listing(), m.Run+"/driver rw,nosuid,nodev,relatime"), "the driver root is not as wanted:\n%s", m.Listing())
 	again := m.Listing()
 	// Another process of the agent takes the node over, and changes it.
@@ -82,10 +85,16 @@ func TestAPlainMachineShowsTheNode(t *testing.T) {
 	cfg.Spec = state.NewSpec("a100-40", 2)
 	m.starts(cfg, func() (*node.Node, error) { return node.Exchange(cfg) })
 	m.shows(2, "A100")
+	m.Do(func() { assert.Check(t, !isDevice(channel), "the channel of the previous GPUs is left") })
 	m.Container(func(on node.Shown) {
 		assert.Check(t, errors.Join(node.Clear(cfg.Root), node.Hide(on), node.Delete(cfg.Root)))
 	})
 	assert.Equal(t, before, m.Listing(), "the machine is not as before")
+}
+
+func isDevice(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // A container that started while the node was shown has copies of its mounts.

@@ -63,11 +63,15 @@ ExcludedGpus: ""
 `
 
 // procfs returns the entries of the loaded driver below /proc/driver that do not belong to a GPU.
-func procfs(driver string) []tree.Entry {
+func procfs(driver state.Driver) []tree.Entry {
+	params := moduleParams
+	if driver.IMEXChannels > 0 {
+		params = strings.Replace(params, "CreateImexChannel0: 0", "CreateImexChannel0: 1", 1)
+	}
 	return []tree.Entry{
-		tree.File(procNvidia+"/version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  "+driver+
+		tree.File(procNvidia+"/version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  "+driver.Version+
 			"  Release Build  (gpu-sim@localhost)  Tue Sep 23 09:55:41 UTC 2025\nGCC version:  gcc version 12.2.0 (Debian 12.2.0-14+deb12u1) \n"),
-		tree.File(procNvidia+"/params", moduleParams),
+		tree.File(procNvidia+"/params", params),
 		tree.File(procNvidia+"/registry", "Binary: \"\"\n"),
 		tree.Dir(procGPUs),
 		tree.File(procNvidia+"/capabilities/mig/config", capability(capConfig, 0o400)),

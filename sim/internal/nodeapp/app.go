@@ -75,7 +75,7 @@ func (s *settings) clusterFlags() []cli.Flag {
 		s.cluster.OwnerFlag("is deleted, or does not select the node any more,"),
 		&cli.StringFlag{
 			Name: "pools", EnvVars: []string{"POOLS"}, Destination: &s.pools,
-			Usage: "`LIST` of pools in JSON, each with nodeSelector, model, gpus, mig, fabric, driverVersion and latency; the label " + pool.Label + " of a Node takes precedence",
+			Usage: "`LIST` of pools in JSON, each with nodeSelector, model, gpus, mig, fabric, driverVersion, imexChannels and latency; the label " + pool.Label + " of a Node takes precedence",
 		},
 	}
 }

@@ -34,6 +34,8 @@ type Simulation struct {
 	// Fabric is the state of all GPUs in their NVLink fabric, in the form of "gpu-sim set GPU.fabric=".
 	Fabric        string `json:"fabric,omitempty"`
 	DriverVersion string `json:"driverVersion,omitempty"`
+	// IMEXChannels is the number of IMEX channels with a device node.
+	IMEXChannels int `json:"imexChannels,omitempty"`
 	// Latency is added to each call of NVML, such as "10us".
 	Latency string `json:"latency,omitempty"`
 }
@@ -112,7 +114,7 @@ func (s Simulation) Check() error {
 		errs = append(errs, err)
 	}
 	if bad == nil {
-		errs = append(errs, s.checkMIG())
+		errs = append(errs, s.checkMIG(), s.checkFabric())
 	}
 	return errors.Join(errs...)
 }
@@ -137,6 +139,17 @@ func (s Simulation) checkMIG() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+func (s Simulation) checkFabric() error {
+	if s.Fabric == "" {
+		return nil
+	}
+	m, err := model.FindBuiltin(s.Model)
+	if err == nil && (m.Server.Links == nil || !m.Server.Links.Fabric) {
+		return fmt.Errorf("fabric: %s has none", s.Model)
+	}
+	return errors.Join(err, state.CheckFabric(s.Fabric))
 }
 
 // Requests returns the MIG devices of each GPU.
@@ -173,14 +186,14 @@ func (s Simulation) latency() (time.Duration, error) {
 // Spec returns the GPUs for the Node of this name. The same name gives the same UUIDs.
 func (s Simulation) Spec(name string) state.Spec {
 	spec := state.NewSpec(s.Model, max(s.GPUs, 0))
-	spec.Node, spec.DriverVersion = name, s.DriverVersion
+	spec.Node, spec.DriverVersion, spec.IMEXChannels = name, s.DriverVersion, s.IMEXChannels
 	return spec
 }
 
 // Equal reports whether both describe the same GPUs.
 func (s Simulation) Equal(other Simulation) bool {
 	return s.Model == other.Model && s.GPUs == other.GPUs && slices.Equal(s.MIG, other.MIG) &&
-		s.Fabric == other.Fabric && s.DriverVersion == other.DriverVersion && s.Latency == other.Latency
+		s.Fabric == other.Fabric && s.DriverVersion == other.DriverVersion && s.IMEXChannels == other.IMEXChannels && s.Latency == other.Latency
 }
 
 // Choose returns the GPUs of a Node with these labels: those of Label, or else those of the first pool whose

@@ -35,13 +35,14 @@ func TestParseLabel(t *testing.T) {
 
 func TestParseNamesAllMistakes(t *testing.T) {
 	_, err := pool.Parse(`[
-		{"name": "a", "model": "h900", "gpus": 99, "latency": "soon", "driverVersion": "new"},
+		{"name": "a", "model": "h900", "gpus": 99, "imexChannels": 4000, "latency": "soon", "driverVersion": "new"},
 		{"model": "h100-80", "mig": ["9g.10gb", "1g.10gb@x"]},
-		{"name": "c", "model": "h100-80", "mig": ["1g.10gb", "7g.1gb"]}
+		{"name": "c", "model": "h100-80", "mig": ["1g.10gb", "7g.1gb"], "fabric": "completed:rack"},
+		{"name": "d", "model": "a100-80", "fabric": "completed:rack.0"}
 	]`)
 	for _, want := range []string{
-		`pool a: `, `99 GPUs`, `model "h900" is unknown`, `latency "soon"`, `driver version "new"`,
-		`pool 1: instance "1g.10gb@x"`, `pool c: mig: `, "7g.1gb",
+		`pool a: `, `99 GPUs`, `4000 IMEX channels`, `model "h900" is unknown`, `latency "soon"`, `driver version "new"`,
+		`pool 1: instance "1g.10gb@x"`, `pool c: mig: `, "7g.1gb", `fabric "completed:rack": want`, "pool d: fabric: a100-80 has none",
 	} {
 		assert.ErrorContains(t, err, want)
 	}

@@ -166,5 +166,5 @@ func (q *query) complete(format string) error {
 
 func notSimulated(what string) error {
 	return fmt.Errorf("%s: not simulated; there are the table without arguments, -L, -q, -x, -i, -l, -lms, --query-gpu and --query-compute-apps "+
-		"with --format=csv[,noheader][,nounits], topo -m, dmon, and -r -i GPU,…", what)
+		"with --format=csv[,noheader][,nounits], topo -m, dmon, -c MODE, and -r -i GPU,…", what)
 }

@@ -14,6 +14,7 @@ typedef int (*into)(void *);
 typedef int (*by_index)(unsigned int, void **);
 typedef int (*of_device)(void *, void *);
 typedef int (*of_device_two)(void *, void *, void *);
+typedef int (*to_device)(void *, unsigned int);
 typedef int (*of_device_at)(void *, unsigned int, void *);
 typedef int (*of_device_kind)(void *, unsigned int, unsigned int, void *);
 typedef int (*of_device_three)(void *, unsigned int, unsigned int, unsigned int, void *);
@@ -31,6 +32,7 @@ static int call_into(void *f, void *out) { return ((into)f)(out); }
 static int call_by_index(void *f, unsigned int i, void **h) { return ((by_index)f)(i, h); }
 static int call_of_device(void *f, void *h, void *out) { return ((of_device)f)(h, out); }
 static int call_of_device_two(void *f, void *h, void *a, void *b) { return ((of_device_two)f)(h, a, b); }
+static int call_to_device(void *f, void *h, unsigned int i) { return ((to_device)f)(h, i); }
 static int call_of_device_at(void *f, void *h, unsigned int i, void *out) { return ((of_device_at)f)(h, i, out); }
 static int call_of_device_kind(void *f, void *h, unsigned int i, unsigned int j, void *out) { return ((of_device_kind)f)(h, i, j, out); }
 static int call_of_device_three(void *f, void *h, unsigned int i, unsigned int j, unsigned int k, void *out) { return ((of_device_three)f)(h, i, j, k, out); }
@@ -94,6 +96,11 @@ func (l *library) systemValue(symbol string, out unsafe.Pointer) error {
 // deviceValue writes the result of a function for a device to out.
 func (l *library) deviceValue(device unsafe.Pointer, symbol string, out unsafe.Pointer) error {
 	return l.call(symbol, func(f unsafe.Pointer) C.int { return C.call_of_device(f, device, out) })
+}
+
+// setDevice calls a function that sets a value of a device.
+func (l *library) setDevice(device unsafe.Pointer, symbol string, value uint32) error {
+	return l.call(symbol, func(f unsafe.Pointer) C.int { return C.call_to_device(f, device, C.uint(value)) })
 }
 
 // deviceValues is deviceValue for a function with two results, which it writes to a and b.

@@ -33,6 +33,12 @@ func run(name string, args []string, out io.Writer) error {
 	if r, ok := parseReset(args); ok {
 		return r.run(out)
 	}
+	if c, ok, err := parseCompute(args); ok {
+		if err != nil {
+			return err
+		}
+		return c.run(out)
+	}
 	q, err := parse(args)
 	if err != nil {
 		return err

@@ -202,6 +202,7 @@ func (s *State) SetDriver(loaded bool) error {
 			driver.loaded = 1
 			driver.loads++
 			for slot := range C.uint32_t(MaxGPUs) { // before programs can read them
+				s.resetComputeMode(slot)
 				C.sim_restart_counters(s.sim, slot, C.SIM_RECOUNT_DRIVER)
 			}
 		}
@@ -244,7 +245,7 @@ func (s *State) Reboot() error {
 				continue // an empty slot
 			}
 			gpu.lost, gpu.recovery, gpu.remap_pending, gpu.memory_used = C.SIM_PRESENT, 0, 0, 0
-			gpu.ecc = gpu.ecc_pending
+			gpu.ecc, gpu.compute_mode = gpu.ecc_pending, C.SIM_COMPUTE_DEFAULT
 			C.sim_write_gpu(s.sim, C.uint32_t(slot), &gpu)
 			C.sim_restart_counters(s.sim, C.uint32_t(slot), C.SIM_RECOUNT_RESET)
 			C.sim_restart_mig(s.sim, C.uint32_t(slot), C.SIM_RESTART_NODE)

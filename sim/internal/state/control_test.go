@@ -67,12 +67,13 @@ func TestSetFabric(t *testing.T) {
 		"a fabric of the node":       {"h100-80", "completed", "", "completed"},
 		"a fabric of several nodes":  {"h100-80", "completed:" + cluster + ".32766", "", "completed:" + cluster + ".32766"},
 		"a cluster in capitals":      {"h100-80", "completed:" + strings.ToUpper(cluster) + ".1", "", "completed:" + cluster + ".1"},
+		"a cluster with a name":      {"gb200", "completed:rack-1.2", "", "completed:62510c48-e9e4-7fc1-9c64-22c6c272e211.2"},
 		"completed with an error":    {"h100-80", "failed:999", "", "failed:999"},
 		"failed without error":       {"h100-80", "failed:0", "want not-supported, not-started", ""},
 		"no state":                   {"h100-80", "ready", `to "ready": want not-supported`, ""},
-		"a cluster before it joined": {"h100-80", "in-progress:" + cluster + ".1", "completed:CLUSTER-UUID.CLIQUE", ""},
-		"a cluster without clique":   {"h100-80", "completed:" + cluster, "completed:CLUSTER-UUID.CLIQUE", ""},
-		"a clique of 33 bits":        {"h100-80", "completed:" + cluster + ".4294967296", "completed:CLUSTER-UUID.CLIQUE", ""},
+		"a cluster before it joined": {"h100-80", "in-progress:" + cluster + ".1", "completed:CLUSTER.CLIQUE", ""},
+		"a cluster without clique":   {"h100-80", "completed:" + cluster, "completed:CLUSTER.CLIQUE", ""},
+		"a clique of 33 bits":        {"h100-80", "completed:" + cluster + ".4294967296", "completed:CLUSTER.CLIQUE", ""},
 		"a product without fabric":   {"a100-40", "completed", "a100-40 has none", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,6 +4,7 @@ package state
 import "C"
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"regexp"
@@ -22,13 +23,14 @@ func fabricStates() []string {
 	return []string{"not-supported", "not-started", "in-progress", "completed"}
 }
 
-const wantFabric = "want not-supported, not-started, in-progress, completed, completed:CLUSTER-UUID.CLIQUE, or failed:CODE with a code of nvmlReturn_t"
+const wantFabric = "want not-supported, not-started, in-progress, completed, completed:CLUSTER.CLIQUE with the UUID or a name of the cluster, or failed:CODE with a code of nvmlReturn_t"
 
-// fabricMember matches a place in a fabric of several nodes.
-var fabricMember = regexp.MustCompile(`^([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})\.([0-9]{1,10})$`)
+// fabricMember matches a place in a fabric of several nodes: the UUID or the name of the cluster, and
+// the clique.
+var fabricMember = regexp.MustCompile(`^(?:([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})|([a-z](?:[-a-z0-9]{0,61}[a-z0-9])?))\.([0-9]{1,10})$`)
 
 // SetFabric sets the state of a GPU in its NVLink fabric: a state of nvmlGpuFabricState_t,
-// "completed:CLUSTER-UUID.CLIQUE" if several nodes share the fabric, or "failed:CODE" for a
+// "completed:CLUSTER.CLIQUE" with the UUID or a name of the cluster if several nodes share the fabric, or "failed:CODE" for a
 // registration that completed with an error.
 func (s *State) SetFabric(slot Slot, text string) error {
 	fabric, ok := parseFabric(text)
@@ -64,8 +66,8 @@ func parseFabric(text string) (fabric C.struct_sim_fabric, ok bool) {
 	if m == nil {
 		return fabric, false
 	}
-	id, err := hex.DecodeString(strings.ReplaceAll(m[1], "-", ""))
-	clique, tooLarge := strconv.ParseUint(m[2], 10, 32)
+	id, err := clusterID(m[1], m[2])
+	clique, tooLarge := strconv.ParseUint(m[3], 10, 32)
 	if err != nil || tooLarge != nil {
 		return fabric, false
 	}
@@ -74,6 +76,24 @@ func parseFabric(text string) (fabric C.struct_sim_fabric, ok bool) {
 	}
 	fabric.clique = C.uint32_t(clique)
 	return fabric, true
+}
+
+// clusterID returns the ID of a cluster from its UUID or, if that is empty, from its name. The same name has
+// the same ID on all nodes.
+func clusterID(uuid, name string) ([]byte, error) {
+	if uuid != "" {
+		return hex.DecodeString(strings.ReplaceAll(uuid, "-", ""))
+	}
+	id := sha256.Sum256([]byte("fabric/" + name))
+	return id[:len(C.struct_sim_fabric{}.cluster)], nil
+}
+
+// CheckFabric returns an error if text does not have the form of SetFabric.
+func CheckFabric(text string) error {
+	if _, ok := parseFabric(text); !ok {
+		return fmt.Errorf("fabric %q: %s", text, wantFabric)
+	}
+	return nil
 }
 
 // fabricText returns a fabric in the form of SetFabric, or "" if the product has no fabric.

@@ -43,7 +43,7 @@ const numaField = "numa-node"
 
 // Fields returns the names that SetField accepts, sorted.
 func Fields() []string {
-	names := []string{recoveryField, fabricField, limitField}
+	names := []string{recoveryField, fabricField, limitField, computeField}
 	for _, f := range fields() {
 		names = append(names, f.name)
 	}
@@ -58,7 +58,8 @@ func Fields() []string {
 // …-active, bytes for memory, milliwatts for power, MHz for clocks, and bytes per second for
 // traffic. A counter is set to its total. nvlinks is the number of links that are up. numa-node is
 // -1 for a GPU without one. recovery is a value of Recovery or "none". fabric has the form of
-// SetFabric. clock-limits has names separated by commas. Errors of a link are set as LINK:NUMBER.
+// SetFabric. clock-limits has names separated by commas. compute-mode has the name of a ComputeMode.
+// Errors of a link are set as LINK:NUMBER.
 func (s *State) SetField(slot Slot, name, value string) error {
 	switch name {
 	case recoveryField:
@@ -87,8 +88,11 @@ func setField(t *telemetry, name, value string) error {
 		}
 		return err
 	}
-	if name == limitField {
+	switch name {
+	case limitField:
 		return setLimits(t, value)
+	case computeField:
+		return setComputeMode(t, value)
 	}
 	list := linkFields()
 	i := slices.IndexFunc(list, func(f linkField) bool { return f.name == name })

@@ -77,9 +77,13 @@ func fillNVLinks(gpu *C.struct_sim_gpu, board *C.struct_sim_baseboard) {
 	if board.fabric != 0 {
 		gpu.fabric = C.struct_sim_fabric{present: 1, state: fabricCompleted}
 	}
+	domain := gpu.domain
+	if board.common != 0 {
+		domain = 0
+	}
 	for i := range board.links {
 		gpu.link[i] = C.struct_sim_link{
-			domain: gpu.domain,
+			domain: domain,
 			bus:    board.switch_bus[i*board.switches/board.links],
 			pci_id: board.switch_pci_id,
 			_type:  toSwitch,

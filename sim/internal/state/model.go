@@ -94,7 +94,7 @@ func fillServer(out *C.struct_sim_model, s model.Server) {
 		return
 	}
 	out.board = C.struct_sim_baseboard{
-		version: C.uint32_t(s.Links.Version), links: C.uint32_t(s.Links.Count), fabric: flag(s.Links.Fabric),
+		version: C.uint32_t(s.Links.Version), links: C.uint32_t(s.Links.Count), fabric: flag(s.Links.Fabric), common: flag(s.Links.Common),
 		switch_pci_id: C.uint32_t(s.Links.SwitchID), switches: C.uint32_t(len(s.Links.Buses)),
 	}
 	for i, bus := range s.Links.Buses {

@@ -215,4 +215,13 @@ uint32_t sim_procs_on(struct sim *sim, struct sim_scope scope, struct sim_proc *
  * in the table. */
 bool sim_in_use(struct sim *sim, struct sim_scope scope);
 
+/* sim_compute.c: compute modes. */
+
+/* sim_set_compute_mode sets the mode of a GPU or, with the generation of a compute
+ * instance, of a MIG device. NOT_FOUND: the instance was destroyed. */
+enum sim_status sim_set_compute_mode(struct sim *sim, struct sim_ref gpu, uint64_t instance, uint32_t mode);
+/* sim_start_proc is sim_put_proc for the calling process, which makes its first context.
+ * IN_USE: the compute mode does not admit the process. */
+enum sim_status sim_start_proc(struct sim *sim, const struct sim_proc *proc);
+
 #endif

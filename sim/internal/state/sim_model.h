@@ -25,6 +25,8 @@ struct sim_baseboard {
 	/* 1: the GPUs register with a fabric manager and report the state of the
 	 * fabric (Hopper and later). */
 	uint32_t fabric;
+	/* 1: all GPUs reach the same switches; 0: only the GPUs of one PCI domain do */
+	uint32_t common;
 	uint32_t switch_pci_id; /* as sim_gpu.pci_id */
 	uint32_t switches, switch_bus[SIM_SWITCHES];
 };

@@ -27,7 +27,7 @@
 #define SIM_MAGIC "OUTRIGSM"
 /* Raise SIM_VERSION when the meaning of a field changes. sim_header.layout already
  * detects changes of sizes, places and the list of symbols. */
-#define SIM_VERSION 3
+#define SIM_VERSION 4
 
 #define SIM_MAX_GPUS 16
 #define SIM_MAX_LINKS 18
@@ -66,6 +66,8 @@ struct sim_driver {
 	uint32_t cuda_version; /* 13000 is CUDA 13.0 */
 	uint32_t loaded;
 	uint64_t loads; /* how often the driver was loaded */
+	uint32_t imex_channels; /* their device nodes: channel0, channel1, … */
+	uint32_t pad;
 };
 
 /* The far end of one NVLink. */
@@ -96,12 +98,19 @@ enum sim_lost {
 	SIM_LOST_BEHIND_HANDLE = 2,
 };
 
+/* Which processes may use a GPU or a MIG device: values of nvmlComputeMode_t. */
+enum sim_compute_mode {
+	SIM_COMPUTE_DEFAULT = 0,
+	SIM_COMPUTE_PROHIBITED = 2,
+	SIM_COMPUTE_EXCLUSIVE_PROCESS = 3,
+};
+
 /* A slot of the machine. Its number is the minor of the device node. */
 struct sim_gpu {
 	uint64_t generation; /* of the GPU in the slot, never used twice; 0: no GPU */
 	char model[32];      /* gpu-sim's name of the product: "h100-80" */
 	uint32_t model_at;   /* its place in sim_state.models */
-	uint32_t pad;
+	uint32_t compute_mode; /* enum sim_compute_mode */
 	char name[96];
 	char uuid[48];
 	char serial[32];
@@ -161,7 +170,7 @@ struct sim_ci {
 	uint32_t gi; /* number of the GPU instance */
 	uint32_t profile;     /* NVML_COMPUTE_INSTANCE_PROFILE_… */
 	uint32_t start, size; /* in compute slices of the GPU instance */
-	uint32_t pad;
+	uint32_t compute_mode; /* enum sim_compute_mode */
 	char uuid[48];
 };
 

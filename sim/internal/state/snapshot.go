@@ -32,6 +32,8 @@ type Driver struct {
 	Version     string  `json:"version"`
 	NVMLVersion string  `json:"nvmlVersion"`
 	CUDA        Version `json:"cuda"`
+	// IMEXChannels is the number of IMEX channels with a device node.
+	IMEXChannels int `json:"imexChannels,omitempty"`
 }
 
 // GPU is one plugged GPU.
@@ -70,6 +72,8 @@ type GPU struct {
 	Recovery Recovery `json:"recovery,omitempty"`
 	// RemapPending means that rows of the memory wait for a reset to be remapped.
 	RemapPending bool `json:"remapPending,omitempty"`
+	// ComputeMode says which processes may use the GPU. Empty means all.
+	ComputeMode ComputeMode `json:"computeMode,omitempty"`
 	// Fabric has the form of SetFabric. It is empty if the product has no fabric.
 	Fabric string `json:"fabric,omitempty"`
 	// Resets is the number of resets since the GPU was plugged.
@@ -87,10 +91,11 @@ func (s *State) Show() Snapshot {
 	snap := Snapshot{
 		Node: getString(state.node[:]),
 		Driver: Driver{
-			Loaded:      driver.loaded != 0,
-			Version:     getString(driver.version[:]),
-			NVMLVersion: getString(driver.nvml_version[:]),
-			CUDA:        Version{Major: int(driver.cuda_version / 1000), Minor: int(driver.cuda_version % 1000 / 10)},
+			Loaded:       driver.loaded != 0,
+			Version:      getString(driver.version[:]),
+			NVMLVersion:  getString(driver.nvml_version[:]),
+			CUDA:         Version{Major: int(driver.cuda_version / 1000), Minor: int(driver.cuda_version % 1000 / 10)},
+			IMEXChannels: int(driver.imex_channels),
 		},
 		Latency: s.latency(),
 		Forced:  s.forced(),
@@ -136,6 +141,7 @@ func describe(gpu *C.struct_sim_gpu, index int) GPU {
 		Lost:              lostName(gpu.lost),
 		Recovery:          recoveryName(gpu.recovery),
 		RemapPending:      gpu.remap_pending != 0,
+		ComputeMode:       computeModeName(gpu.compute_mode),
 		Fabric:            fabricText(&gpu.fabric),
 		ClockLimits:       limitText(gpu.limits),
 		Resets:            int(gpu.resets),

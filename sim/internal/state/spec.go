@@ -27,6 +27,9 @@ type Spec struct {
 	NVMLVersion string
 	// CUDA is the newest version that the driver supports. If it is zero, it is DefaultCUDA.
 	CUDA Version
+	// IMEXChannels is the number of IMEX channels with a device node. The driver makes channel 0 if its
+	// parameter NVreg_CreateImexChannel0 is 1, and nvidia-modprobe makes the others.
+	IMEXChannels int
 	// DriverOff leaves the driver unloaded.
 	DriverOff bool
 	// Model is an argument of model.Find: the model of each GPU without one, and of the GPUs that are
@@ -55,6 +58,9 @@ func (v Version) String() string { return fmt.Sprintf("%d.%d", v.Major, v.Minor)
 
 // DefaultDriver is the driver version of a Spec without one.
 const DefaultDriver = "580.95.05"
+
+// MaxIMEXChannels is the number of channels that the driver provides, its parameter NVreg_ImexChannelCount.
+const MaxIMEXChannels = 2048
 
 // DefaultCUDA returns the CUDA version of a Spec without one.
 func DefaultCUDA() Version { return Version{Major: 13} }
@@ -94,6 +100,9 @@ func (spec Spec) Validate() error {
 	}
 	if spec.CUDA.Major < 0 || spec.CUDA.Minor < 0 || spec.CUDA.Minor > 99 {
 		errs = append(errs, fmt.Errorf("CUDA version %s: out of range", spec.CUDA))
+	}
+	if spec.IMEXChannels < 0 || spec.IMEXChannels > MaxIMEXChannels {
+		errs = append(errs, fmt.Errorf("%d IMEX channels: want 0 to %d", spec.IMEXChannels, MaxIMEXChannels))
 	}
 	return errors.Join(errs...)
 }
@@ -137,6 +146,7 @@ func (spec Spec) image() (*C.struct_sim_state, error) {
 		return nil, err
 	}
 	image.driver.cuda_version = C.uint32_t(spec.CUDA.Major*1000 + spec.CUDA.Minor*10)
+	image.driver.imex_channels = C.uint32_t(spec.IMEXChannels)
 	if !spec.DriverOff {
 		image.driver.loaded = 1
 		image.driver.loads = 1
