@@ -5,6 +5,7 @@ import (
 	"path"
 	"strings"
 
+	"outrigger.dev/sim/internal/arch"
 	"outrigger.dev/sim/internal/state"
 	"outrigger.dev/sim/internal/tree"
 )
@@ -65,7 +66,7 @@ ExcludedGpus: ""
 // procfs returns the entries of the loaded driver below /proc/driver that do not belong to a GPU.
 func procfs(driver string) []tree.Entry {
 	return []tree.Entry{
-		tree.File(procNvidia+"/version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  "+driver+
+		tree.File(procNvidia+"/version", "NVRM version: NVIDIA UNIX Open Kernel Module for "+arch.Kernel+"  "+driver+
 			"  Release Build  (gpu-sim@localhost)  Tue Sep 23 09:55:41 UTC 2025\nGCC version:  gcc version 12.2.0 (Debian 12.2.0-14+deb12u1) \n"),
 		tree.File(procNvidia+"/params", moduleParams),
 		tree.File(procNvidia+"/registry", "Binary: \"\"\n"),
