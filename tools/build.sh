@@ -57,7 +57,8 @@ for pattern in "$@"; do
   folder=${pattern%/...}
   [ -d "$root/$folder" ] || { echo "build.sh: no folder $folder" >&2; exit 2; }
   cd "$root/$folder"
-  commands=$(go list -f '{{if eq .Name "main"}}{{.ImportPath}}{{end}}' ".${pattern#"$folder"}" | sed '/^$/d; /\/internal\//d')
+  # Without cgo, the default for another GOARCH, Go rejects a command that links C.
+  commands=$(CGO_ENABLED=1 go list -f '{{if eq .Name "main"}}{{.ImportPath}}{{end}}' ".${pattern#"$folder"}" | sed '/^$/d; /\/internal\//d')
   for command in $commands; do
     build "$command"
     programs+=("$bin/${command##*/}")

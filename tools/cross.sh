@@ -42,8 +42,8 @@ for arch in "$@"; do
   mkdir -p "$BIN"
   echo "C for $arch: $("$CC" --version | head -n 1), $("$("$CC" -print-prog-name=ld)" --version | head -n 1)" >>out/build/compilers
   tools/build.sh "${folders[@]}"
-  # The simulator's driver is for amd64 only.
-  case "$arch ${folders[*]}" in
-  amd64*sim/...*) make -C sim/lib CC="$CC" OUT="$BIN/lib" ;;
+  # The libraries of the simulator's driver.
+  case " ${folders[*]} " in
+  *" sim/... "*) make -C sim/lib CC="$CC" OUT="$BIN/lib" ;;
   esac
 done

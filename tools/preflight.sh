@@ -11,7 +11,7 @@ die() {
 if [ "${1:-}" = root ]; then
   # The PATH of sudo does not have Go.
   [ "$(id -u)" -eq 0 ] || die "this needs root (it makes namespaces, mounts and device nodes); run: sudo env PATH=\"\$PATH\" make ${MAKECMDGOALS:-demo}"
-  [ "$(uname -m)" = x86_64 ] || die "the simulated driver is one for x86_64, this is $(uname -m); use a machine or a virtual machine with x86_64"
+  [ "$(uname -m)" = x86_64 ] || die "the demo and the tests on clusters need x86_64, this is $(uname -m); use a machine or a virtual machine with x86_64"
 fi
 if ! command -v go >/dev/null; then
   die "Go 1.26 or newer is missing; install it from https://go.dev/dl/ and add its bin folder to PATH (with sudo: sudo env PATH=\"\$PATH\" make …)"

@@ -9,6 +9,7 @@ import (
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
+	"outrigger.dev/sim/internal/arch"
 	"outrigger.dev/sim/internal/state"
 )
 
@@ -194,7 +195,7 @@ func TestLibraryShowsInstancesBelowItsRoot(t *testing.T) {
 	}
 	m := divided(t, "a100-40")
 	root := t.TempDir()
-	library := filepath.Join(root, "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1")
+	library := filepath.Join(root, arch.Libraries, "libnvidia-ml.so.1")
 	capabilities := filepath.Join(root, "proc/driver/nvidia/capabilities/gpu0/mig")
 	for _, dir := range []string{filepath.Dir(library), capabilities, filepath.Join(root, "dev/nvidia-caps"), filepath.Join(root, "lib/firmware/nvidia/580.95.05")} {
 		mustDo(t, os.MkdirAll(dir, 0o755))

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,22 +17,34 @@ import (
 	"outrigger.dev/sim/internal/state"
 )
 
-// compile builds a C program of testdata with what else it is made of: one of
+// compile builds a C program of testdata for this machine, with what else it is made of: one of
 // the libraries, or source files.
 func compile(t *testing.T, source string, parts ...string) string {
 	t.Helper()
-	dir, program := libraries(t), filepath.Join(t.TempDir(), "program")
+	return compileWith(t, "gcc", libraries(t), source, parts...)
+}
+
+// compileWith builds a C program of testdata with a compiler, and with the libraries in dir.
+func compileWith(t *testing.T, compiler, dir, source string, parts ...string) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "program")
 	args := []string{
 		"-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-Wno-deprecated-declarations", "-pthread",
 		"-I", filepath.Join(dir, ".obj"), "-I", "../internal/state", "-Wl,-rpath," + dir, "-o", program,
 		filepath.Join("testdata", source),
 	}
-	out, err := exec.CommandContext(t.Context(), "gcc", append(args, parts...)...).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), compiler, append(args, parts...)...).CombinedOutput()
 	assert.NilError(t, err, "compile %s\n%s", source, out)
 	return program
 }
 
 func TestPrograms(t *testing.T) {
+	runPrograms(t, "gcc", libraries(t))
+}
+
+// runPrograms compiles the C programs for the libraries in dir, and runs each by a command, if there is one.
+func runPrograms(t *testing.T, compiler, dir string, command ...string) {
+	t.Helper()
 	asIs := func(*testing.T, *machine) {}
 	tests := map[string]struct {
 		library, model string
@@ -44,9 +57,10 @@ func TestPrograms(t *testing.T) {
 	}
 	for source, test := range tests {
 		t.Run(source, func(t *testing.T) {
-			program := compile(t, source, filepath.Join(libraries(t), test.library))
+			program := compileWith(t, compiler, dir, source, filepath.Join(dir, test.library))
 			test.prepare(t, newMachine(t, state.NewSpec(test.model, 2)))
-			if out, err := exec.CommandContext(t.Context(), program).CombinedOutput(); err != nil {
+			line := append(slices.Clone(command), program)
+			if out, err := exec.CommandContext(t.Context(), line[0], line[1:]...).CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
 		})
@@ -116,10 +130,15 @@ func TestReadersNeverSeeHalfAWrite(t *testing.T) {
 
 func TestEventWakesASleeper(t *testing.T) {
 	program := compile(t, "wait.c", filepath.Join(libraries(t), "libnvidia-ml.so.1"))
-	m := newMachine(t, state.NewSpec("l4", 1))
+	wakeASleeper(t, newMachine(t, state.NewSpec("l4", 1)), program)
+}
+
+// wakeASleeper runs wait.c until it waits for an event, and raises the event.
+func wakeASleeper(t *testing.T, m *machine, command ...string) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	t.Cleanup(cancel)
-	cmd := exec.CommandContext(ctx, program)
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	stdout, err := cmd.StdoutPipe()
 	mustDo(t, err)
 	mustDo(t, cmd.Start())

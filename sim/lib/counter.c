@@ -1,4 +1,5 @@
-/* counter.c: power, energy, PCIe traffic, and the reasons that limit the clocks. */
+/* counter.c: power, energy, PCIe traffic, and the reasons that limit the clocks.
+ * Kind: simulated. */
 #include "counter.h"
 
 #include <time.h>
@@ -139,6 +140,8 @@ static unsigned long long reasons(const struct sim_telemetry *t)
 
 REASONS(nvmlDeviceGetCurrentClocksEventReasons, reasons(&t))
 REASONS(nvmlDeviceGetCurrentClocksThrottleReasons, reasons(&t))
+
+/* Kind: static. */
 REASONS(nvmlDeviceGetSupportedClocksEventReasons, nvmlClocksEventReasonAll)
 REASONS(nvmlDeviceGetSupportedClocksThrottleReasons, nvmlClocksEventReasonAll)
 

@@ -1,4 +1,4 @@
-/* cuda_context.c: contexts, and which one is current in a thread. */
+/* cuda_context.c: contexts, and which one is current in a thread. Kind: real. */
 #include "cuda_driver.h"
 
 #define DEPTH 32

@@ -1,9 +1,10 @@
-/* cuda_device.c: properties of devices. */
+/* cuda_device.c: properties of devices. Kind: static. */
 #include "cuda_driver.h"
 
 #include <stdio.h>
 #include <string.h>
 
+/* Kind: simulated. */
 EXPORT CUresult cuDeviceGetCount(int *count)
 {
 	ENTER(cuDeviceGetCount);

@@ -1,4 +1,4 @@
-/* cuda_error.c: names and descriptions of results. */
+/* cuda_error.c: names and descriptions of results. Kind: real. */
 #include "cuda_driver.h"
 
 static const struct {

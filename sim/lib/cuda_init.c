@@ -1,4 +1,4 @@
-/* cuda_init.c: cuInit, and the GPUs that the process may use. */
+/* cuda_init.c: cuInit, and the GPUs that the process may use. Kind: simulated. */
 #include "cuda_driver.h"
 
 #include <limits.h>

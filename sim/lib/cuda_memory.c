@@ -1,5 +1,5 @@
 /* cuda_memory.c: device memory. A device address stands for host memory, but is
- * never a valid host address, so a program that confuses the two fails. */
+ * never a valid host address, so a program that confuses the two fails. Kind: real. */
 #include "cuda_driver.h"
 
 #include <stdlib.h>
@@ -51,6 +51,7 @@ static uint64_t room(const struct device *device, const struct seen *seen)
 	return taken < seen->memory ? seen->memory - taken : 0;
 }
 
+/* Kind: simulated. */
 EXPORT CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 {
 	struct seen seen;

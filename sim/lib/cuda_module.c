@@ -1,4 +1,4 @@
-/* cuda_module.c: modules, their functions, and launches. */
+/* cuda_module.c: modules, their functions, and launches. Kind: real. */
 #include "cuda_driver.h"
 
 #include <stdlib.h>

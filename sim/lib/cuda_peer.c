@@ -1,4 +1,4 @@
-/* cuda_peer.c: copies between GPUs. */
+/* cuda_peer.c: copies between GPUs. Kind: real. */
 #include "cuda_driver.h"
 
 #include <string.h>
@@ -13,6 +13,7 @@ static bool reaches(const struct seen *a, const struct seen *b)
 	       (peer_nvlink(&a->gpu, &b->gpu) || peer_pci(&a->gpu, &b->gpu));
 }
 
+/* Kind: simulated. */
 EXPORT CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
 {
 	struct device *a, *b;

@@ -1,4 +1,4 @@
-/* cuda_proc.c: entry points by name, as the CUDA runtime looks them up. */
+/* cuda_proc.c: entry points by name, as the CUDA runtime looks them up. Kind: real. */
 #include "cuda_driver.h"
 
 #include <stdio.h>

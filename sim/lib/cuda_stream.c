@@ -1,5 +1,5 @@
 /* cuda_stream.c: streams and events. All work is done when it is started.
- * Therefore, a stream is always empty, and a recorded event is complete. */
+ * Therefore, a stream is always empty, and a recorded event is complete. Kind: real. */
 #include "cuda_driver.h"
 
 struct stream {

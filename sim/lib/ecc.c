@@ -1,7 +1,7 @@
 /* ecc.c: memory errors, and remapped rows of the memory.
  *
  * The boards are Ampere and later. They report DRAM and SRAM as a whole, and
- * remap rows, whereas older boards retire pages. */
+ * remap rows, whereas older boards retire pages. Kind: simulated. */
 #include "counter.h"
 
 static bool located(nvmlMemoryLocation_t location, enum sim_ecc_memory *memory)
@@ -29,6 +29,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t device, nvmlEnableState_t 
 	return NVML_SUCCESS;
 }
 
+/* Kind: static. */
 GET(nvmlDeviceGetDefaultEccMode, nvmlEnableState_t, NVML_FEATURE_ENABLED)
 
 /* nvml.h: "Requires ECC Mode to be enabled." */

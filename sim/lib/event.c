@@ -1,4 +1,4 @@
-/* event.c: sets of GPU events, and waiting for them. */
+/* event.c: sets of GPU events, and waiting for them. Kind: simulated. */
 #include "mig.h"
 
 #include <pthread.h>
@@ -87,6 +87,7 @@ static unsigned long long supported(const struct sim_gpu *gpu)
 	return SUPPORTED | (sim_board(session_sim(), gpu) != NULL ? nvmlEventMigConfigChange : 0);
 }
 
+/* Kind: static. */
 EXPORT nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t device, unsigned long long *types)
 {
 	ENTER_DEVICE(nvmlDeviceGetSupportedEventTypes, device, gpu);

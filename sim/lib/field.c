@@ -1,4 +1,4 @@
-/* field.c: values by number. */
+/* field.c: values by number. Kind: simulated. */
 #include "counter.h"
 
 nvmlReturn_t field_uint(nvmlFieldValue_t *value, unsigned int v)

@@ -1,5 +1,5 @@
 /* gpm.c: GPU Performance Monitoring: samples of counters, and metrics between two
- * samples. */
+ * samples. Kind: simulated. */
 #include "gpm.h"
 
 #include <pthread.h>
@@ -38,6 +38,7 @@ static bool known(nvmlGpmSample_t sample)
 	return sample != NULL && *position(sample) != NULL;
 }
 
+/* Kind: real. */
 EXPORT nvmlReturn_t nvmlGpmSampleAlloc(nvmlGpmSample_t *sample)
 {
 	ENTER(nvmlGpmSampleAlloc);
@@ -52,6 +53,7 @@ EXPORT nvmlReturn_t nvmlGpmSampleAlloc(nvmlGpmSample_t *sample)
 	return NVML_SUCCESS;
 }
 
+/* Kind: real. */
 EXPORT nvmlReturn_t nvmlGpmSampleFree(nvmlGpmSample_t sample)
 {
 	ENTER(nvmlGpmSampleFree);
@@ -133,6 +135,7 @@ EXPORT nvmlReturn_t nvmlGpmMigSampleGet(nvmlDevice_t device, unsigned int id, nv
 	return gi != NULL ? fill(sample, &view, gi) : NVML_ERROR_NOT_FOUND;
 }
 
+/* Kind: static. */
 EXPORT nvmlReturn_t nvmlGpmQueryDeviceSupport(nvmlDevice_t device, nvmlGpmSupport_t *support)
 {
 	struct mig_view view;

@@ -1,4 +1,4 @@
-/* handle.c: the number of GPUs, and their handles. */
+/* handle.c: the number of GPUs, and their handles. Kind: simulated. */
 #include "mig.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* identity.c: names, versions and other properties of a GPU. */
+/* identity.c: names, versions and other properties of a GPU. Kind: static. */
 #include "mig.h"
 
 #include <stdio.h>
@@ -53,6 +53,8 @@ GET(nvmlDeviceGetBoardId, unsigned int, gpu.board_id)
 GET(nvmlDeviceGetMultiGpuBoard, unsigned int, 0)
 GET(nvmlDeviceGetBusType, nvmlBusType_t, NVML_BUS_TYPE_PCIE)
 GET(nvmlDeviceGetVirtualizationMode, nvmlGpuVirtualizationMode_t, NVML_GPU_VIRTUALIZATION_MODE_NONE)
+
+/* Kind: simulated. */
 GET(nvmlDeviceGetPersistenceMode, nvmlEnableState_t, gpu.persistence)
 
 /* For other objects, nvidia-smi prints no version on these boards. */
@@ -91,7 +93,7 @@ LICENCE(nvmlDeviceGetGridLicensableFeatures_v2)
 LICENCE(nvmlDeviceGetGridLicensableFeatures_v3)
 LICENCE(nvmlDeviceGetGridLicensableFeatures_v4)
 
-/* nvml.h: for MIG devices the number "can be passed to
+/* Kind: simulated. nvml.h: for MIG devices the number "can be passed to
  * nvmlDeviceGetMigDeviceHandleByIndex to retrieve an identical handle". */
 EXPORT nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int *index)
 {
@@ -106,7 +108,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int *index)
 	return r;
 }
 
-/* nvml.h: for "the device or MIG device". */
+/* Kind: simulated. nvml.h: for "the device or MIG device". */
 EXPORT nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, nvmlComputeMode_t *mode)
 {
 	struct mig_view view;
@@ -119,7 +121,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, nvmlComputeMod
 	return r;
 }
 
-/* nvml.h: "If MIG is enabled on a GPU, device must be MIG device handle." The mode
+/* Kind: simulated. nvml.h: "If MIG is enabled on a GPU, device must be MIG device handle." The mode
  * for one thread is deprecated. */
 EXPORT nvmlReturn_t nvmlDeviceSetComputeMode(nvmlDevice_t device, nvmlComputeMode_t mode)
 {
@@ -167,6 +169,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetAddressingMode(nvmlDevice_t device, nvmlDeviceA
 	return NVML_SUCCESS;
 }
 
+/* Kind: simulated. */
 EXPORT nvmlReturn_t nvmlDeviceSetPersistenceMode(nvmlDevice_t device, nvmlEnableState_t mode)
 {
 	ENTER_DEVICE(nvmlDeviceSetPersistenceMode, device, gpu);

@@ -1,4 +1,4 @@
-/* mig.c: the Multi-Instance mode of a GPU, and its MIG devices. */
+/* mig.c: the Multi-Instance mode of a GPU, and its MIG devices. Kind: simulated. */
 #include "mig.h"
 
 #include <stdio.h>

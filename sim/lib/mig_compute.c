@@ -1,4 +1,4 @@
-/* mig_compute.c: compute instances. */
+/* mig_compute.c: compute instances. Kind: simulated. */
 #include "mig.h"
 
 #include <stdio.h>
@@ -34,6 +34,7 @@ static nvmlReturn_t by_id(const struct mig_view *view, unsigned int id, struct s
 	return sim_ci_profile_by_id(view->board, view->gi_profile, id, out) ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
 }
 
+/* Kind: static. */
 EXPORT nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfo(nvmlGpuInstance_t instance, unsigned int profile,
 								 unsigned int engines,
 								 nvmlComputeInstanceProfileInfo_t *info)
@@ -48,7 +49,7 @@ EXPORT nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfo(nvmlGpuInstance
 	return r;
 }
 
-/* The third version is the second version with the capabilities at its end. */
+/* Kind: static. The third version is the second version with the capabilities at its end. */
 EXPORT nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfoV(nvmlGpuInstance_t instance, unsigned int profile,
 								  unsigned int engines,
 								  nvmlComputeInstanceProfileInfo_v2_t *info)

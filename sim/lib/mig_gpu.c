@@ -1,4 +1,4 @@
-/* mig_gpu.c: GPU instances. */
+/* mig_gpu.c: GPU instances. Kind: simulated. */
 #include "mig.h"
 
 #include <stddef.h>
@@ -58,7 +58,7 @@ static nvmlReturn_t by_id(const struct mig_view *view, unsigned int id, const st
 	return *out != NULL ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
 }
 
-/* Profiles are reported with and without MIG mode, because the field
+/* Kind: static. Profiles are reported with and without MIG mode, because the field
  * NVML_FI_DEV_IS_MIG_MODE_INDEPENDENT_MIG_QUERY_CAPABLE is 1. */
 EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfo(nvmlDevice_t device, unsigned int profile,
 							nvmlGpuInstanceProfileInfo_t *info)
@@ -100,6 +100,7 @@ static nvmlReturn_t versioned(const struct sim_gi_profile *p, nvmlGpuInstancePro
 	}
 }
 
+/* Kind: static. */
 EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfoV(nvmlDevice_t device, unsigned int profile,
 							 nvmlGpuInstanceProfileInfo_v2_t *info)
 {
@@ -111,6 +112,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfoV(nvmlDevice_t device, un
 	return r == NVML_SUCCESS ? versioned(p, info) : r;
 }
 
+/* Kind: static. */
 EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfoByIdV(nvmlDevice_t device, unsigned int id,
 							     nvmlGpuInstanceProfileInfo_v2_t *info)
 {
@@ -142,6 +144,7 @@ static nvmlReturn_t placements(const struct mig_view *view, unsigned int id, nvm
 	return NVML_SUCCESS;
 }
 
+/* Kind: static. */
 EXPORT nvmlReturn_t nvmlDeviceGetGpuInstancePossiblePlacements_v2(nvmlDevice_t device, unsigned int id,
 								  nvmlGpuInstancePlacement_t *out,
 								  unsigned int *count)
@@ -151,7 +154,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetGpuInstancePossiblePlacements_v2(nvmlDevice_t d
 	return placements(&view, id, out, count);
 }
 
-/* Unlike the second version, the first version cannot return only the number. */
+/* Kind: static. Unlike the second version, the first version cannot return only the number. */
 EXPORT nvmlReturn_t nvmlDeviceGetGpuInstancePossiblePlacements(nvmlDevice_t device, unsigned int id,
 							       nvmlGpuInstancePlacement_t *out, unsigned int *count)
 {

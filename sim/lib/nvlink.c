@@ -1,4 +1,4 @@
-/* nvlink.c: NVLinks and the NVLink fabric. */
+/* nvlink.c: NVLinks and the NVLink fabric. Kind: simulated. */
 #include "session.h"
 
 #include <stddef.h>
@@ -19,6 +19,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned int l
 	return NVML_SUCCESS;
 }
 
+/* Kind: static. */
 EXPORT nvmlReturn_t nvmlDeviceGetNvLinkVersion(nvmlDevice_t device, unsigned int link, unsigned int *version)
 {
 	ENTER_LINK(nvmlDeviceGetNvLinkVersion, device, link, version, gpu);
@@ -26,6 +27,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetNvLinkVersion(nvmlDevice_t device, unsigned int
 	return NVML_SUCCESS;
 }
 
+/* Kind: static. */
 EXPORT nvmlReturn_t nvmlDeviceGetNvLinkCapability(nvmlDevice_t device, unsigned int link,
 						  nvmlNvLinkCapability_t capability, unsigned int *result)
 {
@@ -35,6 +37,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetNvLinkCapability(nvmlDevice_t device, unsigned 
 	return NVML_SUCCESS;
 }
 
+/* Kind: static. */
 EXPORT nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t device, unsigned int link,
 							nvmlIntNvLinkDeviceType_t *type)
 {

@@ -1,4 +1,4 @@
-/* nvlink_counter.c: bytes and errors of NVLinks. */
+/* nvlink_counter.c: bytes and errors of NVLinks. Kind: simulated. */
 #include "counter.h"
 
 #define ALL_LINKS 0xffffffffu /* nvml.h: "A scopeId of UINT_MAX" */

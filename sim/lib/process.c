@@ -1,4 +1,4 @@
-/* process.c: the processes that use a GPU or a MIG device. */
+/* process.c: the processes that use a GPU or a MIG device. Kind: simulated. */
 #include "process.h"
 
 /* The fields of an array entry. The entry of the first version ends before the
@@ -92,6 +92,8 @@ static nvmlReturn_t none(nvmlDevice_t device, unsigned int *count, const void *a
 LIST(nvmlDeviceGetComputeRunningProcesses, nvmlProcessInfo_v1_t, list(device, count, infos, PLAIN))
 LIST(nvmlDeviceGetComputeRunningProcesses_v2, nvmlProcessInfo_v2_t, list(device, count, infos, WITH_INSTANCES))
 LIST(nvmlDeviceGetComputeRunningProcesses_v3, nvmlProcessInfo_t, list(device, count, infos, WITH_INSTANCES))
+
+/* Kind: static. */
 LIST(nvmlDeviceGetGraphicsRunningProcesses, nvmlProcessInfo_v1_t, none(device, count, infos))
 LIST(nvmlDeviceGetGraphicsRunningProcesses_v2, nvmlProcessInfo_v2_t, none(device, count, infos))
 LIST(nvmlDeviceGetGraphicsRunningProcesses_v3, nvmlProcessInfo_t, none(device, count, infos))

@@ -2,7 +2,8 @@
  *
  * The driver samples processes at times, and keeps the samples for a while. Here,
  * the samples follow from the state. A process that used the GPU during a whole
- * period has one sample for the period. Only the latest period is returned. */
+ * period has one sample for the period. Only the latest period is returned.
+ * Kind: simulated. */
 #include "counter.h"
 
 #define PERIOD_US 166667ull

@@ -1,4 +1,4 @@
-/* session.c: nvmlInit, nvmlShutdown, and the handles of GPUs between them. */
+/* session.c: nvmlInit, nvmlShutdown, and the handles of GPUs between them. Kind: simulated. */
 #include "session.h"
 
 #include <limits.h>

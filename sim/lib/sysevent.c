@@ -1,4 +1,4 @@
-/* sysevent.c: system events about plugged and unplugged GPUs. */
+/* sysevent.c: system events about plugged and unplugged GPUs. Kind: simulated. */
 #include "session.h"
 
 #include <stdlib.h>

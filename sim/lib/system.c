@@ -1,4 +1,4 @@
-/* system.c: versions and error strings. */
+/* system.c: versions and error strings. Kind: simulated. */
 #include "session.h"
 
 #include <dlfcn.h>
@@ -52,6 +52,7 @@ EXPORT nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version)
 	return cuda_version(version);
 }
 
+/* Kind: real. */
 EXPORT nvmlReturn_t nvmlSystemGetProcessName(unsigned int pid, char *name, unsigned int length)
 {
 	char path[64], exe[1024];
@@ -67,6 +68,7 @@ EXPORT nvmlReturn_t nvmlSystemGetProcessName(unsigned int pid, char *name, unsig
 	return NVML_SUCCESS;
 }
 
+/* Kind: real. */
 EXPORT const char *nvmlErrorString(nvmlReturn_t result)
 {
 	switch (result) {

@@ -1,11 +1,13 @@
 /* telemetry.c: memory, temperature, limits of power, clocks and utilization, from
- * the state. */
+ * the state. Kind: simulated. */
 #include "mig.h"
 #include "process.h"
 
 GET_KNOWN(nvmlDeviceGetPowerManagementLimit, gpu.power_limit)
-GET_KNOWN(nvmlDeviceGetPowerManagementDefaultLimit, gpu.power_max)
 GET_KNOWN(nvmlDeviceGetEnforcedPowerLimit, gpu.power_limit)
+
+/* Kind: static. */
+GET_KNOWN(nvmlDeviceGetPowerManagementDefaultLimit, gpu.power_max)
 GET(nvmlDeviceGetPerformanceState, nvmlPstates_t, NVML_PSTATE_0)
 GET_KNOWN(nvmlDeviceGetCurrPcieLinkGeneration, gpu.pcie_gen)
 GET_KNOWN(nvmlDeviceGetMaxPcieLinkGeneration, gpu.pcie_gen)
@@ -111,6 +113,7 @@ static unsigned int threshold(const struct sim_gpu *gpu, nvmlTemperatureThreshol
 	}
 }
 
+/* Kind: static. */
 EXPORT nvmlReturn_t nvmlDeviceGetTemperatureThreshold(nvmlDevice_t device, nvmlTemperatureThresholds_t type,
 						      unsigned int *temperature)
 {
@@ -134,6 +137,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetMarginTemperature(nvmlDevice_t device, nvmlMarg
 	return NVML_SUCCESS;
 }
 
+/* Kind: static. */
 EXPORT nvmlReturn_t nvmlDeviceGetPowerManagementLimitConstraints(nvmlDevice_t device, unsigned int *min,
 								 unsigned int *max)
 {
@@ -198,6 +202,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t device, nvmlClockType_t 
 	return current(&gpu, type, clock);
 }
 
+/* Kind: static. */
 EXPORT nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, nvmlClockType_t type, unsigned int *clock)
 {
 	ENTER_DEVICE(nvmlDeviceGetMaxClockInfo, device, gpu);
@@ -215,12 +220,14 @@ static nvmlReturn_t application_clock(const struct sim_gpu *gpu, nvmlClockType_t
 	return known_figure(gpu->clock_max[type], clock);
 }
 
+/* Kind: static. */
 EXPORT nvmlReturn_t nvmlDeviceGetApplicationsClock(nvmlDevice_t device, nvmlClockType_t type, unsigned int *clock)
 {
 	ENTER_DEVICE(nvmlDeviceGetApplicationsClock, device, gpu);
 	return application_clock(&gpu, type, clock);
 }
 
+/* Kind: static. */
 EXPORT nvmlReturn_t nvmlDeviceGetDefaultApplicationsClock(nvmlDevice_t device, nvmlClockType_t type, unsigned int *clock)
 {
 	ENTER_DEVICE(nvmlDeviceGetDefaultApplicationsClock, device, gpu);

@@ -1,4 +1,4 @@
-/* topology.c: connections between GPUs, and to the host. */
+/* topology.c: connections between GPUs, and to the host. Kind: simulated. */
 #include "session.h"
 
 #include <string.h>
@@ -77,6 +77,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t device1, nvmlDevice_t de
 	return NVML_SUCCESS;
 }
 
+/* Kind: static. */
 EXPORT nvmlReturn_t nvmlDeviceOnSameBoard(nvmlDevice_t device1, nvmlDevice_t device2, int *same)
 {
 	struct sim_gpu other;

@@ -6,8 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/urfave/cli/v2"
@@ -95,12 +93,8 @@ func (r release) component(ctx context.Context, component string) error {
 	if err != nil {
 		return err
 	}
-	archs, err := r.supported(component)
-	if err != nil {
-		return err
-	}
 	var images []v1.Image
-	for _, arch := range archs {
+	for _, arch := range r.archs {
 		c, file := r.configFor(arch), component+"-"+tag+"-"+arch
 		built, err := c.image(ctx, component)
 		if err != nil {
@@ -116,23 +110,7 @@ func (r release) component(ctx context.Context, component string) error {
 		}
 		images = append(images, built)
 	}
-	if len(images) == 0 {
-		return nil
-	}
 	return oci.WriteLayout(filepath.Join(r.Out, "images", component), images, tag, r.Version)
-}
-
-// architectures is the label of a stage whose image exists only for some architectures, separated by commas.
-const architectures = "dev.outrigger.architectures"
-
-// supported returns the architectures of the release for which the component has an image.
-func (r release) supported(component string) ([]string, error) {
-	recipe, err := r.recipe(component)
-	only, limited := recipe.Labels[architectures]
-	if err != nil || !limited {
-		return r.archs, err
-	}
-	return slices.DeleteFunc(slices.Clone(r.archs), func(arch string) bool { return !slices.Contains(strings.Split(only, ","), arch) }), nil
 }
 
 // contents writes the SBOM of an image.

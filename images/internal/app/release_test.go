@@ -92,22 +92,6 @@ func TestReleaseHasAllArchitectures(t *testing.T) {
 	}
 }
 
-// An image with a library of the simulator exists only for its architectures.
-func TestReleaseOfOneArchitecture(t *testing.T) {
-	root, out := platforms(t), t.TempDir()
-	stages := strings.ReplaceAll(static, "prog", "agent")
-	i := strings.Index(stages, "FROM image AS agent\n") + len("FROM image AS agent\n")
-	put(t, filepath.Join(root, "images/Dockerfile"), stages[:i]+"LABEL dev.outrigger.architectures=\"amd64\"\n"+stages[i:])
-	put(t, filepath.Join(root, "build/amd64/lib/lib.so.1"), "no program")
-	if code, printed := write(root, out); code != 0 {
-		t.Fatal(printed)
-	}
-	archives, err := filepath.Glob(filepath.Join(out, "images/*.tar"))
-	if err != nil || len(archives) != 1 || !strings.HasSuffix(archives[0], "-amd64.tar") {
-		t.Errorf("the archives are %v, %v, want one for amd64", archives, err)
-	}
-}
-
 // archiveFor returns the name of the one archive for arch.
 func archiveFor(t *testing.T, out, arch string) string {
 	t.Helper()

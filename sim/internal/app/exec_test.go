@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"gotest.tools/v3/assert"
+
+	"outrigger.dev/sim/internal/arch"
 )
 
 // shell is a shell inside a node that runs one line at a time.
@@ -91,10 +93,10 @@ func TestExecShowsTheNodeAtTheRealPaths(t *testing.T) {
 	mounts := mountinfo(t)
 	sh := s.shell()
 	cases := map[string]struct{ line, want string }{
-		"the driver's version":               {"cat /proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05 "},
+		"the driver's version":               {"cat /proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module for " + arch.Kernel + "  580.95.05 "},
 		"a node without driver behind it":    {"cat /dev/nvidia0", "No such device or address"}, // ENXIO: allowed
 		"device nodes that work":             {"head -c 3 /dev/zero | wc -c", "3"},
-		"a library for the loader":           {"LD_PRELOAD=libcuda.so.1 cat /proc/self/maps", "/usr/lib/x86_64-linux-gnu/libcuda.so.580.95.05"},
+		"a library for the loader":           {"LD_PRELOAD=libcuda.so.1 cat /proc/self/maps", "/" + arch.Libraries + "/libcuda.so.580.95.05"},
 		"libraries in the loader's cache":    {"ldconfig -p", "libnvidia-ml.so.1 (libc6,x86-64) => "},
 		"the machine's own programs":         {"ls /usr/bin", "env"},
 		"the driver's programs":              {"command -v nvidia-smi", "/usr/bin/nvidia-smi"},
@@ -158,7 +160,7 @@ func TestChangesAreSeenInsideAtOnce(t *testing.T) {
 	if got := contained.run(ls); got != "" {
 		t.Errorf("driver root without driver: %s", got)
 	}
-	if got := installed.run("ls /usr/lib/x86_64-linux-gnu/libcuda.so.1"); !strings.HasPrefix(got, "/usr/lib") {
+	if got := installed.run("ls /" + arch.Libraries + "/libcuda.so.1"); !strings.HasPrefix(got, "/usr/lib") {
 		t.Errorf("libraries of an installed driver: %s", got)
 	}
 	s.must("set", "driver=on")

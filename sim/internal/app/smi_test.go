@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
+
+	"outrigger.dev/sim/internal/arch"
 )
 
 // built is the folder of the simulator's libraries.
@@ -32,7 +34,7 @@ func TestNvidiaSMIListsThroughNVML(t *testing.T) {
 			s := sim{t, s.root, s.libs}
 			sh := s.shell(args...)
 			if len(args) > 0 {
-				sh.run(fmt.Sprintf("export PATH=%[1]s/usr/bin:$PATH LD_LIBRARY_PATH=%[1]s/usr/lib/x86_64-linux-gnu", args[1]))
+				sh.run(fmt.Sprintf("export PATH=%[1]s/usr/bin:$PATH LD_LIBRARY_PATH=%[1]s/%[2]s", args[1], arch.Libraries))
 			}
 			want := fmt.Sprintf("GPU 0: NVIDIA L4 (UUID: %s)\nGPU 1: NVIDIA L4 (UUID: %s)", gpus[0].UUID, gpus[1].UUID)
 			if got := sh.run("nvidia-smi -L"); got != want {

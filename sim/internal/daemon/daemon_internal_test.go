@@ -12,6 +12,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/kube"
+	"outrigger.dev/sim/internal/arch"
 	"outrigger.dev/sim/internal/elfso"
 	"outrigger.dev/sim/internal/machinetest"
 	"outrigger.dev/sim/internal/node"
@@ -259,7 +260,7 @@ func TestProgramsUseTheGPUs(t *testing.T) {
 		var out []byte
 		r.Do(func() {
 			cmd := exec.CommandContext(t.Context(), program, args...)
-			cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Join(r.Run, "driver/usr/lib/x86_64-linux-gnu"), "GPU_SIM_DEV="+r.Dev)
+			cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Join(r.Run, "driver", arch.Libraries), "GPU_SIM_DEV="+r.Dev)
 			var err error
 			out, err = cmd.CombinedOutput()
 			assert.Check(t, err, "%s", out)

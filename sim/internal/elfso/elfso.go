@@ -8,6 +8,8 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
+
+	"outrigger.dev/sim/internal/arch"
 )
 
 const (
@@ -32,7 +34,7 @@ type layout struct {
 	dynstrSize, dynamicSize                             uint64
 }
 
-// New returns an x86-64 shared object that has the given SONAME and defines no
+// New returns a shared object for this architecture that has the given SONAME and defines no
 // symbol.
 func New(soname string) ([]byte, error) {
 	dynstr := "\x00" + soname + "\x00"
@@ -75,7 +77,7 @@ func align(n, to uint64) uint64 { return (n + to - 1) / to * to }
 func (l layout) header() elf.Header64 {
 	h := elf.Header64{
 		Type:      uint16(elf.ET_DYN),
-		Machine:   uint16(elf.EM_X86_64),
+		Machine:   uint16(arch.Machine),
 		Version:   uint32(elf.EV_CURRENT),
 		Phoff:     headerSize,
 		Shoff:     l.sections,

@@ -1,5 +1,3 @@
-//go:build linux && amd64
-
 // Package kernel simulates a kernel that loads modules. For the programs that run on it, it handles
 // the system calls for modules, and provides the devices of a loaded driver. The machine's kernel
 // handles all other system calls. Package kernel receives the system calls by seccomp's user
@@ -13,6 +11,8 @@ import (
 	"unsafe" // seccomp(2) takes the address of a program
 
 	"golang.org/x/sys/unix"
+
+	"outrigger.dev/sim/internal/arch"
 )
 
 // deviceFlags are the flags of programs that open a device to check whether a driver answers.
@@ -38,7 +38,7 @@ func filter() []unix.SockFilter {
 	answer := func(k uint32) unix.SockFilter { return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: k} }
 	return []unix.SockFilter{
 		0: load(atArch),
-		1: equal(unix.AUDIT_ARCH_X86_64, 0, 6), // to 8
+		1: equal(arch.Audit, 0, 6), // to 8
 		2: load(atNumber),
 		3: equal(unix.SYS_FINIT_MODULE, 5, 0), // to 9
 		4: equal(unix.SYS_DELETE_MODULE, 4, 0),

@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"outrigger.dev/sim/internal/arch"
 )
 
 // Module has the metadata in the section .modinfo of a module.
@@ -94,7 +96,7 @@ func (m Module) File() ([]byte, error) {
 	}
 	header := elf.Header64{
 		Ident: [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)},
-		Type:  uint16(elf.ET_REL), Machine: uint16(elf.EM_X86_64), Version: uint32(elf.EV_CURRENT),
+		Type:  uint16(elf.ET_REL), Machine: uint16(arch.Machine), Version: uint32(elf.EV_CURRENT),
 		Shoff: at, Ehsize: headerSize, Shentsize: entrySize, Shnum: uint16(len(sections)), Shstrndx: shstrtab, //nolint:gosec // five
 	}
 	var out bytes.Buffer

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/assert"
+
+	"outrigger.dev/sim/internal/arch"
 )
 
 func TestAModuleSaysWhatItIs(t *testing.T) {
@@ -24,7 +26,7 @@ func TestAModuleSaysWhatItIs(t *testing.T) {
 			t.Error(diff)
 		}
 		f, err := elf.NewFile(bytes.NewReader(file))
-		if err != nil || f.Type != elf.ET_REL || f.Machine != elf.EM_X86_64 || f.Section(".symtab") == nil {
+		if err != nil || f.Type != elf.ET_REL || f.Machine != arch.Machine || f.Section(".symtab") == nil {
 			t.Errorf("%+v, %v", f, err)
 		}
 		again, err := m.File()

@@ -3,6 +3,7 @@ package node
 import (
 	"fmt"
 
+	"outrigger.dev/sim/internal/arch"
 	"outrigger.dev/sim/internal/tree"
 )
 
@@ -39,7 +40,7 @@ const outputClass = `Section "OutputClass"
     Identifier "nvidia"
     MatchDriver "nvidia-drm"
     Driver "nvidia"
-    ModulePath "/usr/lib/x86_64-linux-gnu/nvidia/xorg"
+    ModulePath "/` + arch.Libraries + `/nvidia/xorg"
 EndSection
 `
 

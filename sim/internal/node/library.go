@@ -4,6 +4,7 @@ import (
 	"path"
 	"strings"
 
+	"outrigger.dev/sim/internal/arch"
 	"outrigger.dev/sim/internal/elfso"
 	"outrigger.dev/sim/internal/tree"
 )
@@ -11,7 +12,7 @@ import (
 // Folders of the driver root.
 const (
 	driverRoot = "driver"
-	libDir     = driverRoot + "/usr/lib/x86_64-linux-gnu"
+	libDir     = driverRoot + "/" + arch.Libraries
 	binDir     = driverRoot + "/usr/bin"
 	fwDir      = driverRoot + "/lib/firmware/nvidia"
 )

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 	"gotest.tools/v3/assert"
 
+	"outrigger.dev/sim/internal/arch"
 	"outrigger.dev/sim/internal/kmod"
 	"outrigger.dev/sim/internal/node"
 )
@@ -94,7 +95,7 @@ func TestADriverImageHasModulesAndNoState(t *testing.T) {
 	const version = "590.44.01"
 	assert.NilError(t, n.WriteImage(dir, version, "6.1.0-1-amd64", kmod.Stack(version, "6.1.0-1-amd64")))
 	for path, want := range map[string]bool{
-		"lib/firmware/nvidia/" + version + "/gsp_sim.bin": true, "usr/lib/x86_64-linux-gnu/libnvidia-ml.so." + version: true,
+		"lib/firmware/nvidia/" + version + "/gsp_sim.bin": true, arch.Libraries + "/libnvidia-ml.so." + version: true,
 		"lib/modules/6.1.0-1-amd64/updates/nvidia-uvm.ko": true, "usr/bin/nvidia-smi": true, "usr/bin/nvidia-persistenced": true,
 	} {
 		if _, err := os.Lstat(filepath.Join(dir, path)); (err == nil) != want {

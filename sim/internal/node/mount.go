@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"outrigger.dev/sim/internal/arch"
 )
 
 // HostRoot is the driver root of a driver that is installed on the machine.
@@ -205,7 +207,7 @@ func (n *Node) mountInstalled(ctx context.Context, m *mounter) error {
 	if err := m.mount("tmpfs", scratch, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755"); err != nil {
 		return err
 	}
-	for _, dir := range []string{"lib/firmware", "etc", "usr/bin", "usr/lib/x86_64-linux-gnu", "usr/share"} {
+	for _, dir := range []string{"lib/firmware", "etc", "usr/bin", arch.Libraries, "usr/share"} {
 		if err := m.overlay(n.path(driverRoot), dir, scratch); err != nil {
 			return err
 		}

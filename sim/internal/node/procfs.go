@@ -5,6 +5,7 @@ import (
 	"path"
 	"strings"
 
+	"outrigger.dev/sim/internal/arch"
 	"outrigger.dev/sim/internal/state"
 	"outrigger.dev/sim/internal/tree"
 )
@@ -69,7 +70,7 @@ func procfs(driver state.Driver) []tree.Entry {
 		params = strings.Replace(params, "CreateImexChannel0: 0", "CreateImexChannel0: 1", 1)
 	}
 	return []tree.Entry{
-		tree.File(procNvidia+"/version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  "+driver.Version+
+		tree.File(procNvidia+"/version", "NVRM version: NVIDIA UNIX Open Kernel Module for "+arch.Kernel+"  "+driver.Version+
 			"  Release Build  (gpu-sim@localhost)  Tue Sep 23 09:55:41 UTC 2025\nGCC version:  gcc version 12.2.0 (Debian 12.2.0-14+deb12u1) \n"),
 		tree.File(procNvidia+"/params", params),
 		tree.File(procNvidia+"/registry", "Binary: \"\"\n"),

@@ -97,6 +97,26 @@ func TestAReleaseIsMadeOfACommit(t *testing.T) {
 	}
 }
 
+// A program that links C is built for another architecture, for which Go disables cgo by default.
+func TestProgramsAreBuiltForAnotherArchitecture(t *testing.T) {
+	other, compiler := foreign()
+	if _, err := exec.LookPath(compiler); err != nil {
+		t.Skipf("this machine has no %s: tools/packages.sh packages-test.txt installs it", compiler)
+	}
+	c := checkout{t: t, root: t.TempDir()}
+	for _, folder := range []string{"pkg", "samples", "tools"} {
+		if err := os.CopyFS(filepath.Join(c.root, folder), os.DirFS(filepath.Join(repository(t), folder))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := c.run([]string{"VERSION=25.3.0", "CGO_ENABLED="}, "cross.sh", "samples/vectoradd/...", "--", other); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if _, err := os.Stat(filepath.Join(c.root, "out/build", other, "vectoradd")); err != nil {
+		t.Error(err)
+	}
+}
+
 // made builds a program that links C in a copy of the repository, and returns all files of
 // its release.
 func made(t *testing.T) map[string]string {
