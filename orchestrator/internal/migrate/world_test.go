@@ -3,6 +3,7 @@ package migrate_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -138,24 +139,46 @@ func theirs(name, label string) *unstructured.Unstructured {
 	})
 }
 
-// install creates the DaemonSets of Outrigger, with the values at the start of a migration.
-func (w *world) install() {
-	w.Helper()
-	p := plan(source(w.T, "testdata/clusterpolicy-26.7.yaml"), migrate.Options{})
+// ourSets has the DaemonSets of Outrigger, with the values at the start of a migration.
+var ourSets = sync.OnceValues(func() ([]map[string]any, error) {
+	const file = "testdata/clusterpolicy-26.7.yaml"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var s migrate.Source
+	if err := migrate.Read(file, text, &s); err != nil {
+		return nil, err
+	}
+	p := plan(s, migrate.Options{})
 	stages, err := charts.Stages(charts.Release{Name: "outrigger", Namespace: "outrigger", Kubernetes: "v1.36.0", Values: p.Start, Nodes: []charts.Node{{Kernel: "6.8.0-60-generic", ID: "ubuntu", Version: "22.04"}}})
 	if err != nil {
-		w.Fatal(err)
+		return nil, err
 	}
+	var sets []map[string]any
 	for _, stage := range stages {
 		for document := range strings.SplitSeq(stage.Manifest, "\n---\n") {
 			o := map[string]any{}
 			if err := yaml.Unmarshal([]byte(document), &o); err != nil {
-				w.Fatal(err)
+				return nil, err
 			}
 			if o["kind"] == "DaemonSet" {
-				w.Create(object(o))
+				sets = append(sets, o)
 			}
 		}
+	}
+	return sets, nil
+})
+
+// install creates the DaemonSets of Outrigger.
+func (w *world) install() {
+	w.Helper()
+	sets, err := ourSets()
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, o := range sets {
+		w.Create(object(o).DeepCopy())
 	}
 }
 

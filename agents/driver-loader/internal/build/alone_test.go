@@ -20,7 +20,10 @@ func TestPeermemIsBuiltWithTheHeadersOfTheNetworkAdapters(t *testing.T) {
 	root, release := headersOf(t)
 	b := newBuilder(t, root)
 	b.Places.Mellanox = t.TempDir()
-	r := build.Request{Release: release, Machine: "x86_64", Payload: sources(t, b.Places.Store, standIns), Flavour: payload.Open}
+	r := build.Request{
+		Release: release, Machine: "x86_64", Payload: sources(t, b.Places.Store, standIns), Flavour: payload.Open,
+		Exclude: []string{"nvidia-uvm", "nvidia-modeset", "nvidia-drm"},
+	}
 	base, err := b.Build(t.Context(), r)
 	assert.NilError(t, err)
 	if m, err := module.Read(base.Path("nvidia_peermem")); err != nil || slices.Contains(m.Depends, "nvidia") || base.Network != "" {
@@ -85,7 +88,7 @@ func TestPeermemThatDoesNotCompileDoesNotHoldTheDriverBack(t *testing.T) {
 func TestModulesWithTheirOwnSourcesAreBuilt(t *testing.T) {
 	root, release := headersOf(t)
 	b := newBuilder(t, root)
-	r := build.Request{Release: release, Machine: "x86_64", Payload: sources(t, b.Places.Store, standIns), Flavour: payload.Open}
+	r := build.Request{Release: release, Machine: "x86_64", Payload: sources(t, b.Places.Store, standIns), Flavour: payload.Open, Exclude: allButNVIDIA}
 	base, err := b.Build(t.Context(), r)
 	assert.NilError(t, err)
 	core, err := module.Read(base.Path("nvidia"))
