@@ -39,7 +39,7 @@ func (s *settings) simPlayCommand() *cli.Command {
 		Description: "FILE is a list of events in YAML; - is standard input. An event has a time, an action and a GPU. Without a node, it happens on all\n" +
 			"nodes with simulated GPUs:\n" +
 			"  - {at: 30s, node: node1, gpu: 3, xid: 79}\n" +
-			"  - {at: 60s, node: node1, gpu: 3, heal: true}\n" +
+			"  - {at: 60s, node: node1, gpu: 3, reset: true}\n" +
 			"The actions are xid, lose, heal, load, set, mig, reset, plug and unplug. The scenario ends with the command.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "dry-run", EnvVars: []string{"OUTRIGGER_DRY_RUN"}, Destination: &p.dry, Usage: "check the file and the nodes, and print the commands"},

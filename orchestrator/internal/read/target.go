@@ -16,8 +16,11 @@ import (
 
 // cluster reads the objects that can matter for the whole cluster, and asks the agents on a few nodes.
 func (r *reader) cluster(ctx context.Context, steps []step) error {
-	err := r.all(ctx, append(steps, r.nodes(), step{"pods that wait", r.waiting}, r.nodeEvents(""), step{"DaemonSets", r.unready}))
+	err := r.all(ctx, append(steps, r.nodes(), step{"pods that wait", r.waiting}, r.nodeEvents(""), step{"DaemonSets", r.daemonSets}))
 	if err != nil {
+		return err
+	}
+	if err := r.all(ctx, r.unready()); err != nil {
 		return err
 	}
 	slices.SortFunc(r.facts.Nodes, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
@@ -86,14 +89,17 @@ func (r *reader) waiting(ctx context.Context) error {
 	})
 }
 
-// unready reads the DaemonSets of agents, and then the pods of those that lack a ready pod.
-func (r *reader) unready(ctx context.Context) error {
-	if err := r.daemonSets(ctx); err != nil {
-		return err
-	}
-	var steps []step
+// unready returns the steps that read the pods of agents that are not ready. The pods that wait are known. A field selector cannot
+// find the others, so the steps read all pods of a DaemonSet, if it has others.
+func (r *reader) unready() (steps []step) {
 	for _, ds := range r.facts.DaemonSets {
-		if ds.Status.NumberUnavailable == 0 && ds.Status.DesiredNumberScheduled == ds.Status.NumberReady {
+		lacking := max(ds.Status.NumberUnavailable, ds.Status.DesiredNumberScheduled-ds.Status.NumberReady)
+		for _, p := range r.facts.Pods {
+			if metav1.IsControlledBy(p, ds) {
+				lacking--
+			}
+		}
+		if lacking <= 0 {
 			continue
 		}
 		q := query{namespace: ds.Namespace, labels: metav1.FormatLabelSelector(ds.Spec.Selector)}
@@ -105,7 +111,7 @@ func (r *reader) unready(ctx context.Context) error {
 			})
 		}})
 	}
-	return r.all(ctx, steps)
+	return steps
 }
 
 func isReady(p *corev1.Pod) bool { return facts.Ready(p) && p.DeletionTimestamp == nil }

@@ -25,7 +25,7 @@ func playCommand() *cli.Command {
 		name: "play", args: "FILE", usage: "play the events of a scenario at their times", min: 1, max: 1,
 		description: "FILE is a list of events in YAML; - is standard input. An event has a time, a GPU and an action:\n" +
 			"  - {at: 30s, gpu: 3, xid: 79}\n" +
-			"  - {at: 60s, gpu: 3, heal: true}\n" +
+			"  - {at: 60s, gpu: 3, reset: true}\n" +
 			"  - {at: 60s, gpu: 0, load: {utilization: 60-90, memory: 20Gi}}\n" +
 			"The actions are xid, lose, heal, load, set, mig, reset, plug and unplug. The key node limits an event to a node.\n" +
 			"\"kubectl outrigger sim play\" plays a scenario on several nodes.",

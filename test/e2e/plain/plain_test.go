@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,30 +32,27 @@ type node struct {
 
 // TestPlainNode simulates GPUs on a node without any, uses them, changes them, and removes them.
 func TestPlainNode(t *testing.T) {
-	r := stacktest.New(t, cluster.Config{Nodes: 1, Progress: os.Stderr})
+	r := stacktest.New(t, cluster.Config{Nodes: 2, Progress: os.Stderr})
 	n := node{r, r.Nodes()[0]}
 	t.Cleanup(func() { n.explain(t) })
 	n.part("a label gives the node GPUs", func(n node) {
-		n.install("gpu-sim")
+		n.install("gpu-sim", "pools[0].name=other", `pools[0].nodeSelector.kubernetes\.io/hostname=`+n.Nodes()[1], "pools[0].model=l40s", "pools[0].gpus=2")
 		n.label("h100-80x8")
 		n.has(8, "H100")
 	})
 	n.part("the agents find them, and a pod computes", func(n node) {
-		n.install("feature-discovery", root)
-		n.install("device-plugin", root, "deviceListStrategy=cdi-cri")
+		n.install("feature-discovery", root, "migStrategy=mixed")
+		n.install("device-plugin", root, "deviceListStrategy=cdi-cri", "migStrategy=mixed")
 		n.Must(n.WaitAllocatable(n.T.Context(), n.name, stack.GPU, 8, limit))
 		n.Must(n.WaitGPUReady(n.T.Context(), n.name, limit))
 		n.computes("whole")
 	})
+	n.part("a pool gives another node GPUs of another model", pooled)
 	n.part("the files are where docs/gpu-sim.md says", files)
 	n.part("containers without a GPU see the GPUs in their own /proc and /sys", containers)
 	n.part("a GPU shows the load that its pod asks for", loaded)
-	n.part("an error makes a GPU unhealthy", func(n node) {
-		n.MustKubectl("-n", stack.Namespace, "exec", "ds/gpu-sim", "--", "gpu-sim", "lose", "3")
-		n.Must(n.WaitAllocatable(n.T.Context(), n.name, stack.GPU, 7, limit))
-		n.MustKubectl("-n", stack.Namespace, "exec", "ds/gpu-sim", "--", "gpu-sim", "heal", "3")
-		n.Must(n.WaitAllocatable(n.T.Context(), n.name, stack.GPU, 8, limit))
-	})
+	n.part("an error makes a GPU unhealthy", failing)
+	n.part("MIG devices come and go", divided)
 	n.part("the node follows its label", func(n node) {
 		engine := n.engines()
 		start := time.Now()
@@ -104,6 +100,24 @@ func (n node) has(count int, product string) {
 	n.Until(want+" "+product, func() bool {
 		return n.Shell(n.name, fmt.Sprintf("echo $(ls -d /dev/nvidia[0-9]* 2>/dev/null | wc -l) of $(cat /proc/driver/nvidia/gpus/*/information 2>/dev/null | grep -c %s)", product)) == want
 	})
+}
+
+// pod returns the pod of gpu-sim on the node, as "pod/NAME", or "" without one.
+func (n node) pod() string {
+	n.T.Helper()
+	return n.MustKubectl("-n", stack.Namespace, "get", "pods", "-l", "app.kubernetes.io/name=gpu-sim", "--field-selector=spec.nodeName="+n.name, "-o", "name")
+}
+
+// simulate runs gpu-sim in the pod on the node.
+func (n node) simulate(args ...string) string {
+	n.T.Helper()
+	return n.MustKubectl(append([]string{"-n", stack.Namespace, "exec", n.pod(), "--", "gpu-sim"}, args...)...)
+}
+
+// smi runs nvidia-smi on the node.
+func (n node) smi(query string) string {
+	n.T.Helper()
+	return n.Shell(n.name, "LD_LIBRARY_PATH=/run/nvidia/driver/usr/lib/x86_64-linux-gnu /run/nvidia/driver/usr/bin/nvidia-smi "+query)
 }
 
 func (n node) computes(pod string) {
@@ -154,42 +168,13 @@ func files(n node) {
 	}
 }
 
-// loaded runs a pod whose annotations ask for a load. The GPU has the load and a process while the pod runs.
-func loaded(n node) {
-	n.Must(n.Apply(n.T.Context(), `
-apiVersion: v1
-kind: Pod
-metadata:
-  name: loaded
-  annotations: {outrigger.dev/sim.utilization: "75", outrigger.dev/sim.memory: 20Gi}
-spec:
-  terminationGracePeriodSeconds: 0
-  containers: [{name: main, image: `+cluster.BusyboxImage+`, command: [sleep, "3600"], resources: {limits: {nvidia.com/gpu: 1}}}]
-`))
-	smi := func(query string) string {
-		return n.Shell(n.name, "LD_LIBRARY_PATH=/run/nvidia/driver/usr/lib/x86_64-linux-gnu /run/nvidia/driver/usr/bin/nvidia-smi "+query)
-	}
-	n.Until("one GPU of eight has the load", func() bool {
-		all := strings.Fields(smi("--query-gpu=utilization.gpu --format=csv,noheader,nounits"))
-		slices.Sort(all)
-		return strings.Join(all, " ") == "0 0 0 0 0 0 0 75"
-	})
-	if got := smi("--query-compute-apps=used_memory --format=csv,noheader,nounits"); got != "20480" {
-		n.T.Errorf("the processes on GPUs use %q MiB", got)
-	}
-	n.MustKubectl("delete", "pod", "loaded", "--force", "--grace-period=0")
-	n.Until("no GPU has a load", func() bool {
-		return smi("--query-gpu=utilization.gpu --format=csv,noheader,nounits") == strings.Repeat("0\n", 7)+"0"
-	})
-}
-
 // killed kills the pod without a chance to clean up.
 func killed(n node) {
-	n.MustKubectl("-n", stack.Namespace, "exec", "ds/gpu-sim", "--", "gpu-sim", "set", "0.temperature=84")
+	n.simulate("set", "0.temperature=84")
 	n.MustKubectl("-n", stack.Namespace, "delete", "pod", "-l", "app.kubernetes.io/name=gpu-sim", "--force", "--grace-period=0")
 	n.has(2, "A100")
 	n.MustKubectl("-n", stack.Namespace, "rollout", "status", "ds/gpu-sim", "--timeout="+limit.String())
-	if got := n.MustKubectl("-n", stack.Namespace, "exec", "ds/gpu-sim", "--", "gpu-sim", "show", "--json"); !strings.Contains(got, `"temperature": 84`) {
+	if got := n.simulate("show", "--json"); !strings.Contains(got, `"temperature": 84`) {
 		n.T.Errorf("the new pod has other GPUs: %s", got)
 	}
 }
@@ -202,7 +187,7 @@ func removed(n node) {
 	n.label("")
 	n.has(0, "A100")
 	n.Until("the pod is gone", func() bool {
-		return n.MustKubectl("-n", stack.Namespace, "get", "pods", "-l", "app.kubernetes.io/name=gpu-sim", "-o", "name") == ""
+		return n.pod() == ""
 	})
 	before := n.listing()
 	if strings.Contains(before, "nvidia") && strings.Contains(before, "/dev/nvidia") || strings.Contains(before, "gpu-sim/node") {
