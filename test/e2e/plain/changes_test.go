@@ -79,6 +79,9 @@ spec:
 	if got := n.smi("--query-compute-apps=used_memory --format=csv,noheader,nounits"); got != "20480" {
 		n.T.Errorf("the processes on GPUs use %q MiB", got)
 	}
+	if got := n.MustKubectl("exec", "loaded", "--", "cat", "/proc/driver/nvidia/version"); !strings.Contains(got, "NVRM version") {
+		n.T.Errorf("the container with a GPU reads the driver's version %q in its /proc", got)
+	}
 	n.MustKubectl("annotate", "pod", "loaded", "--overwrite", "outrigger.dev/sim.utilization=40")
 	n.Until("the exporter serves the load of the pod", func() bool {
 		return n.metric("DCGM_FI_DEV_GPU_UTIL") == "40" && n.metric("DCGM_FI_DEV_FB_USED") == "20480"

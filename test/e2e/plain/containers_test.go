@@ -41,7 +41,7 @@ func containers(n node) {
 		for script, want := range map[string]string{
 			"ls /proc/driver/nvidia/gpus | wc -l":                     "8",
 			"grep -c 580 /proc/driver/nvidia/version":                 "1",
-			"grep -c nvidia /proc/devices":                            "5",
+			"grep -c nvidia /proc/devices":                            "6",
 			"cat /sys/bus/pci/devices/*/vendor | grep -c 0x10de":      "8",
 			"ls /proc/driver/nvidia-caps/mig-minors":                  "/proc/driver/nvidia-caps/mig-minors",
 			"touch /proc/driver/x 2>&1 | grep -c 'Read-only file sy'": "1",

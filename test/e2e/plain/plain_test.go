@@ -157,7 +157,7 @@ func files(n node) {
 		}
 	}
 	for script, want := range map[string]string{
-		"grep -c nvidia /proc/devices":                                                                                        "5",
+		"grep -c nvidia /proc/devices":                                                                                        "6",
 		"cat /sys/bus/pci/devices/*/vendor | grep -c 0x10de":                                                                  "8",
 		"dd if=/dev/nvidia0 count=1 2>&1 | grep -c 'No such device or address'":                                               "1",
 		"LD_LIBRARY_PATH=/run/nvidia/driver/usr/lib/x86_64-linux-gnu /run/nvidia/driver/usr/bin/nvidia-smi -L | grep -c H100": "8",
