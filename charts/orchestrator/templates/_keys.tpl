@@ -387,6 +387,9 @@
 - name: spec_sim_networkPolicy
   expression: >-
     variables.spec_sim[?'networkPolicy'].optMap(x, type(x) == map ? x : dyn({})).orValue(dyn({}))
+- name: spec_sim_nri
+  expression: >-
+    variables.spec_sim[?'nri'].optMap(x, type(x) == map ? x : dyn({})).orValue(dyn({}))
 - name: spec_sim_rbac
   expression: >-
     variables.spec_sim[?'rbac'].optMap(x, type(x) == map ? x : dyn({})).orValue(dyn({}))
@@ -575,7 +578,7 @@
     variables.spec_platform.filter(k, !(k in ['openshift'])).map(k, 'platform.' + k),
     variables.spec[?'pools'].optMap(l, type(l) == list ? l : dyn([])).orValue(dyn([])).filter(i, type(i) == map).map(i, i.filter(k, !(k in ['name','nodeSelector','values'])).map(k, 'pools[].' + k).join(', ')).filter(s, s != ''),
     variables.spec_psa.filter(k, !(k in ['enabled'])).map(k, 'psa.' + k),
-    variables.spec_sim.filter(k, !(k in ['admissionPolicy','args','enabled','env','extraArgs','fullnameOverride','global','hostNetwork','image','imagePullPolicy','imagePullSecrets','logFormat','logLevel','metrics','nameOverride','namespaceOverride','networkPolicy','nodeSelector','outrigger-common','podAnnotations','podLabels','pools','priorityClassName','rbac','repository','resources','securityContext','serviceAccount','tolerations','updateStrategy','version'])).map(k, 'sim.' + k),
+    variables.spec_sim.filter(k, !(k in ['admissionPolicy','args','enabled','env','extraArgs','fullnameOverride','global','hostNetwork','image','imagePullPolicy','imagePullSecrets','logFormat','logLevel','metrics','nameOverride','namespaceOverride','networkPolicy','nodeSelector','nri','outrigger-common','podAnnotations','podLabels','pools','priorityClassName','rbac','repository','resources','securityContext','serviceAccount','tolerations','updateStrategy','version'])).map(k, 'sim.' + k),
     variables.spec_sim_admissionPolicy.filter(k, !(k in ['create'])).map(k, 'sim.admissionPolicy.' + k),
     variables.spec_sim_image.filter(k, !(k in ['pullPolicy','repository','tag'])).map(k, 'sim.image.' + k),
     variables.spec_sim[?'imagePullSecrets'].optMap(l, type(l) == list ? l : dyn([])).orValue(dyn([])).filter(i, type(i) == map).map(i, i.filter(k, !(k in ['name'])).map(k, 'sim.imagePullSecrets[].' + k).join(', ')).filter(s, s != ''),
@@ -583,7 +586,8 @@
     variables.spec_sim_metrics_service.filter(k, !(k in ['annotations','enabled','labels'])).map(k, 'sim.metrics.service.' + k),
     variables.spec_sim_metrics_tls.filter(k, !(k in ['secretName'])).map(k, 'sim.metrics.tls.' + k),
     variables.spec_sim_networkPolicy.filter(k, !(k in ['enabled','from'])).map(k, 'sim.networkPolicy.' + k),
-    variables.spec_sim[?'pools'].optMap(l, type(l) == list ? l : dyn([])).orValue(dyn([])).filter(i, type(i) == map).map(i, i.filter(k, !(k in ['driverVersion','fabric','gpus','latency','mig','model','name','nodeSelector'])).map(k, 'sim.pools[].' + k).join(', ')).filter(s, s != ''),
+    variables.spec_sim_nri.filter(k, !(k in ['enabled'])).map(k, 'sim.nri.' + k),
+    variables.spec_sim[?'pools'].optMap(l, type(l) == list ? l : dyn([])).orValue(dyn([])).filter(i, type(i) == map).map(i, i.filter(k, !(k in ['driverVersion','fabric','gpus','imexChannels','latency','mig','model','name','nodeSelector'])).map(k, 'sim.pools[].' + k).join(', ')).filter(s, s != ''),
     variables.spec_sim_rbac.filter(k, !(k in ['create'])).map(k, 'sim.rbac.' + k),
     variables.spec_sim_serviceAccount.filter(k, !(k in ['annotations','create','name'])).map(k, 'sim.serviceAccount.' + k),
     variables.spec_tags.filter(k, !(k in ['optional'])).map(k, 'tags.' + k),

@@ -24,6 +24,8 @@ networkPolicy:
   enabled: false
   from: []
 nodeSelector: {}
+nri:
+  enabled: true
 podAnnotations: {}
 podLabels: {}
 pools: []

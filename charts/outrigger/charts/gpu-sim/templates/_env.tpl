@@ -11,6 +11,10 @@
   value: "true"
 - name: PROC_ROOT
   value: /host/proc
+{{- if not .Values.nri.enabled }}
+- name: NRI_SOCKET
+  value: ""
+{{- end }}
 {{- with .Values.pools }}
 - name: POOLS
   value: {{ include "gpu-sim.pools" $ | quote }}

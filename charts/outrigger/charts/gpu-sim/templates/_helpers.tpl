@@ -1,11 +1,10 @@
-{{- /* The nodes with the label, and the nodes of each pool. The driver's libraries are for amd64. */ -}}
+{{- /* The nodes with the label, and the nodes of each pool. */ -}}
 {{- define "gpu-sim.affinity" -}}
-{{- $arch := dict "key" "kubernetes.io/arch" "operator" "In" "values" (list "amd64") -}}
-{{- $terms := list (dict "matchExpressions" (list (dict "key" "outrigger.dev/simulated-gpus" "operator" "Exists") $arch)) -}}
+{{- $terms := list (dict "matchExpressions" (list (dict "key" "outrigger.dev/simulated-gpus" "operator" "Exists"))) -}}
 {{- range .Values.pools -}}
 {{- $expressions := list -}}
 {{- range $key, $value := .nodeSelector }}{{ $expressions = append $expressions (dict "key" $key "operator" "In" "values" (list $value)) }}{{ end -}}
-{{- $terms = append $terms (dict "matchExpressions" (append $expressions $arch)) -}}
+{{- $terms = append $terms (dict "matchExpressions" $expressions) -}}
 {{- end -}}
 nodeAffinity:
   requiredDuringSchedulingIgnoredDuringExecution:

@@ -18,6 +18,12 @@
 - name: pod-resources
   mountPath: /var/lib/kubelet/pod-resources
   readOnly: true
+{{- if .Values.nri.enabled }}
+# Mount the folder, not the socket, because the engine makes a new socket when it restarts.
+- name: nri
+  mountPath: /var/run/nri
+  readOnly: true
+{{- end }}
 {{- with include "outrigger.tlsMount" . }}
 {{ . }}
 {{- end }}
@@ -48,6 +54,12 @@
   hostPath:
     path: {{ include "outrigger.kubeletRootDir" . }}/pod-resources
     type: DirectoryOrCreate
+{{- if .Values.nri.enabled }}
+- name: nri
+  hostPath:
+    path: /var/run/nri
+    type: DirectoryOrCreate
+{{- end }}
 {{- with include "outrigger.tlsVolume" . }}
 {{ . }}
 {{- end }}
