@@ -1,7 +1,9 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,7 +19,7 @@ func Real(proc, sys string) (string, error) {
 		return "NVIDIA's driver is loaded", nil
 	}
 	modules, err := os.ReadFile(filepath.Join(proc, "modules"))
-	if err != nil && !os.IsNotExist(err) { // a kernel without modules has no file
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a kernel without modules has no file
 		return "", fmt.Errorf("find NVIDIA's driver: %w", err)
 	}
 	for line := range strings.Lines(string(modules)) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -71,12 +72,8 @@ func merge(was, next record) record {
 			out.Before = map[string]map[string]uint64{}
 		}
 		values := map[string]uint64{}
-		for field, v := range out.Before[key] {
-			values[field] = v
-		}
-		for field, v := range before {
-			values[field] = v
-		}
+		maps.Copy(values, out.Before[key])
+		maps.Copy(values, before)
 		out.Before[key] = values
 	}
 	for uuid, pids := range next.PIDs {

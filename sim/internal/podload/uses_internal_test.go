@@ -44,15 +44,20 @@ func TestUses(t *testing.T) {
 	}{
 		"a pod with two containers and replicas on one GPU, and another GPU": {
 			[]pod{aPod("p", "Running", third)},
-			podresources.Map{"GPU-1": {user("p", "b", "0"), user("p", "a", "1"), user("p", "a", "2")}, "GPU-2": {user("p", "b", "")}}, nil,
+			podresources.Map{"GPU-1": {user("p", "b", "0"), user("p", "a", "1"), user("p", "a", "2")}, "GPU-2": {user("p", "b", "")}},
+			nil,
 			[]load.Load{of("p", "GPU-1", scenario.Range{Low: 30, High: 30}, 1<<30, 1, 2), of("p", "GPU-2", scenario.Range{Low: 30, High: 30}, 1<<30, 2)},
 		},
 		"two pods on one GPU": {
-			[]pod{aPod("p", "Running", third), aPod("q", "Running", third)}, podresources.Map{"GPU-1": {user("q", "a", "0"), user("p", "a", "1")}}, nil,
+			[]pod{aPod("p", "Running", third), aPod("q", "Running", third)},
+			podresources.Map{"GPU-1": {user("q", "a", "0"), user("p", "a", "1")}},
+			nil,
 			[]load.Load{of("p", "GPU-1", scenario.Range{Low: 30, High: 30}, 1<<30, 1), of("q", "GPU-1", scenario.Range{Low: 30, High: 30}, 1<<30)},
 		},
 		"the default is for pods without the annotation": {
-			[]pod{aPod("p", "Running", map[string]string{Prefix + memory: "1Gi"}), aPod("q", "Running", third)}, podresources.Map{"GPU-1": {user("p", "a", "")}, "GPU-2": {user("q", "a", "")}}, &half,
+			[]pod{aPod("p", "Running", map[string]string{Prefix + memory: "1Gi"}), aPod("q", "Running", third)},
+			podresources.Map{"GPU-1": {user("p", "a", "")}, "GPU-2": {user("q", "a", "")}},
+			&half,
 			[]load.Load{of("p", "GPU-1", half, 1<<30, 1), of("q", "GPU-2", scenario.Range{Low: 30, High: 30}, 1<<30)},
 		},
 		"without annotations and without a default": {[]pod{aPod("p", "Running", nil)}, podresources.Map{"GPU-1": {user("p", "a", "")}}, nil, nil},

@@ -75,8 +75,8 @@ func textOf(name, symbol string, aliases ...string) field {
 func switchWords() []string { return []string{"Disabled", "Enabled"} }
 
 // watt returns a field of power.
-func watt(name string, read func(*reader) optional[uint32], aliases ...string) field {
-	return field{name, aliases, "W", func(r *reader) string {
+func watt(name string, read func(*reader) optional[uint32]) field {
+	return field{name, nil, "W", func(r *reader) string {
 		p := read(r)
 		return optional[float64]{float64(p.value) / 1000, p.known}.format("%.2f") // from mW
 	}}

@@ -31,7 +31,7 @@ func eccTotal(name string, kind, counter uint32) field {
 func eccAt(name string, kind, counter, location uint32, aliases ...string) field {
 	return field{name: name, aliases: aliases, read: func(r *reader) string {
 		var count uint64
-		err := r.lib.deviceValueAt3(r.handle, "nvmlDeviceGetMemoryErrorCounter", kind, counter, location, unsafe.Pointer(&count))
+		err := r.lib.deviceValueAt3(r.handle, "nvmlDeviceGetMemoryErrorCounter", [3]uint32{kind, counter, location}, unsafe.Pointer(&count))
 		return optionalOf(r, count, err).format("%d")
 	}}
 }
@@ -39,7 +39,7 @@ func eccAt(name string, kind, counter, location uint32, aliases ...string) field
 func remapped(name string, which int) field {
 	return field{name: name, read: func(r *reader) string {
 		var rows [4]uint32
-		err := r.lib.deviceValues4(r.handle, "nvmlDeviceGetRemappedRows", unsafe.Pointer(&rows[0]), unsafe.Pointer(&rows[1]), unsafe.Pointer(&rows[2]), unsafe.Pointer(&rows[3]))
+		err := r.lib.deviceValues4(r.handle, "nvmlDeviceGetRemappedRows", &rows)
 		count := optionalOf(r, rows[which], err)
 		if which >= 2 { // the last two are flags
 			return nameOf(count, "No", "Yes")

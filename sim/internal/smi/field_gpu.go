@@ -72,11 +72,11 @@ func pair(r *reader, symbol string, which int) string {
 
 // fabric is nvmlGpuFabricInfo_t.
 type fabric struct {
-	cluster [16]byte
-	status  uint32
-	clique  uint32
-	state   uint8
-	_       [3]byte
+	_      [16]byte // the cluster
+	status uint32
+	_      uint32 // the clique
+	state  uint8
+	_      [3]byte
 }
 
 func (r *reader) fabric() optional[fabric] {
@@ -100,8 +100,8 @@ func fabricStatus(r *reader) string {
 
 func busFields() []field {
 	const id = "nvmlDeviceGetPciInfo_v3"
-	of := func(name, verb string, value func(pciInfo) uint32, aliases ...string) field {
-		return field{name: name, aliases: aliases, read: func(r *reader) string {
+	of := func(name, verb string, value func(pciInfo) uint32) field {
+		return field{name: name, read: func(r *reader) string {
 			p := get[pciInfo](r, id)
 			return optional[uint32]{value(p.value), p.known}.format(verb)
 		}}

@@ -13,11 +13,20 @@ type column struct{ group, name, unit, field string }
 
 func columns() []column {
 	return []column{
-		{"p", "pwr", "W", "power.draw"}, {"p", "gtemp", "C", "temperature.gpu"}, {"p", "mtemp", "C", "temperature.memory"},
-		{"u", "sm", "%", "utilization.gpu"}, {"u", "mem", "%", "utilization.memory"}, {"u", "enc", "%", "utilization.encoder"},
-		{"u", "dec", "%", "utilization.decoder"}, {"u", "jpg", "%", "utilization.jpeg"}, {"u", "ofa", "%", "utilization.ofa"},
-		{"c", "mclk", "MHz", "clocks.current.memory"}, {"c", "pclk", "MHz", "clocks.current.sm"},
-		{"m", "fb", "MB", "memory.used"}, {"m", "bar1", "MB", "bar1.used"}, {"m", "ccpm", "MB", ""},
+		{"p", "pwr", "W", "power.draw"},
+		{"p", "gtemp", "C", "temperature.gpu"},
+		{"p", "mtemp", "C", "temperature.memory"},
+		{"u", "sm", "%", "utilization.gpu"},
+		{"u", "mem", "%", "utilization.memory"},
+		{"u", "enc", "%", "utilization.encoder"},
+		{"u", "dec", "%", "utilization.decoder"},
+		{"u", "jpg", "%", "utilization.jpeg"},
+		{"u", "ofa", "%", "utilization.ofa"},
+		{"c", "mclk", "MHz", "clocks.current.memory"},
+		{"c", "pclk", "MHz", "clocks.current.sm"},
+		{"m", "fb", "MB", "memory.used"},
+		{"m", "bar1", "MB", "bar1.used"},
+		{"m", "ccpm", "MB", ""},
 	}
 }
 
@@ -76,11 +85,12 @@ func (q query) writeMonitor(lib *library, out io.Writer) error {
 		}
 		var lines []string
 		for _, r := range readers {
-			line := fmt.Sprintf("%5d ", r.gpu.index)
+			var line strings.Builder
+			fmt.Fprintf(&line, "%5d ", r.gpu.index)
 			for _, c := range chosen {
-				line += fmt.Sprintf("%6s ", whole(set, c.field, r))
+				fmt.Fprintf(&line, "%6s ", whole(set, c.field, r))
 			}
-			lines = append(lines, line)
+			lines = append(lines, line.String())
 		}
 		if err := writeLines(out, lines); err != nil || n == q.count {
 			return err

@@ -121,15 +121,17 @@ func (l *library) deviceValueAt2(device unsafe.Pointer, symbol string, i, j uint
 }
 
 // deviceValueAt3 is deviceValue for a function with three kinds.
-func (l *library) deviceValueAt3(device unsafe.Pointer, symbol string, i, j, k uint32, out unsafe.Pointer) error {
+func (l *library) deviceValueAt3(device unsafe.Pointer, symbol string, kinds [3]uint32, out unsafe.Pointer) error {
 	return l.call(symbol, func(f unsafe.Pointer) C.int {
-		return C.call_of_device_three(f, device, C.uint(i), C.uint(j), C.uint(k), out)
+		return C.call_of_device_three(f, device, C.uint(kinds[0]), C.uint(kinds[1]), C.uint(kinds[2]), out)
 	})
 }
 
 // deviceValues4 is deviceValue for a function with four results.
-func (l *library) deviceValues4(device unsafe.Pointer, symbol string, a, b, c, d unsafe.Pointer) error {
-	return l.call(symbol, func(f unsafe.Pointer) C.int { return C.call_of_device_four(f, device, a, b, c, d) })
+func (l *library) deviceValues4(device unsafe.Pointer, symbol string, out *[4]uint32) error {
+	return l.call(symbol, func(f unsafe.Pointer) C.int {
+		return C.call_of_device_four(f, device, unsafe.Pointer(&out[0]), unsafe.Pointer(&out[1]), unsafe.Pointer(&out[2]), unsafe.Pointer(&out[3]))
+	})
 }
 
 // pairValueAt is deviceValueAt for a function of two devices.

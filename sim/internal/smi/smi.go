@@ -61,12 +61,18 @@ func (q query) run(out io.Writer) (err error) {
 	if q.loop == 0 {
 		return q.print(lib, out)
 	}
-	// Only a signal, or a reader that has ended, ends the loop.
-	for tick := time.NewTicker(q.loop); err == nil; <-tick.C {
-		err = q.print(lib, out)
-		q.header = false
+	if err := q.print(lib, out); err != nil {
+		return err
 	}
-	return err
+	again := q
+	again.header = false
+	// Only a signal, or a reader that has ended, ends the loop.
+	for range time.Tick(q.loop) {
+		if err := again.print(lib, out); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // print prints the output once.
