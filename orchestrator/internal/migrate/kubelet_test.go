@@ -16,7 +16,7 @@ import (
 
 // kubelets does what the scheduler, the kubelets and the device plugins do. A plugin registers before its pod is ready.
 func (w *world) kubelets(ctx context.Context) error {
-	pods := w.podsOf("", "")
+	pods := w.podsOf("", "") //nolint:contextcheck // it has the context of the test
 	if err := w.report(ctx, pods); err != nil {
 		return err
 	}

@@ -182,7 +182,7 @@ func (r *reader) pod(ctx context.Context, steps []step) error {
 // askHolders asks the exporters which processes use the GPUs that the pod of the target waits for.
 func (r *reader) askHolders(ctx context.Context) error {
 	var steps []step
-	nodes := doctor.Holding(r.facts, r.Target)
+	nodes := doctor.Holding(r.facts, r.Target) //nolint:contextcheck // it evaluates selectors, and does not wait
 	for _, name := range nodes {
 		steps = append(steps, step{"pods of the node " + name, func(ctx context.Context) error {
 			return r.pods(ctx, query{fields: "spec.nodeName=" + name}, func(p *corev1.Pod) {

@@ -38,16 +38,22 @@ func TestTheResultOfARepetition(t *testing.T) {
 		want map[string]string
 	}{
 		"the orchestrator has not seen the request": {
-			model.ValidationStatus{State: validation.Passed, Revision: old, Passed: 1}, []corev1.Pod{pod("n1", old, corev1.PodSucceeded, "")},
-			false, validation.Running, 0, map[string]string{},
+			model.ValidationStatus{State: validation.Passed, Revision: old, Passed: 1},
+			[]corev1.Pod{pod("n1", old, corev1.PodSucceeded, "")},
+			false, validation.Running, 0,
+			map[string]string{},
 		},
 		"pods run": {
-			model.ValidationStatus{State: validation.Running, Passed: 1}, []corev1.Pod{pod("n2", now, corev1.PodRunning, ""), pod("n1", now, corev1.PodSucceeded, "")},
-			false, validation.Running, 0, map[string]string{"n1": validation.Passed, "n2": validation.Running},
+			model.ValidationStatus{State: validation.Running, Passed: 1},
+			[]corev1.Pod{pod("n2", now, corev1.PodRunning, ""), pod("n1", now, corev1.PodSucceeded, "")},
+			false, validation.Running, 0,
+			map[string]string{"n1": validation.Passed, "n2": validation.Running},
 		},
 		"a node fails": {
-			model.ValidationStatus{State: validation.Passed, Revision: now, Passed: 1, Failed: 1}, []corev1.Pod{pod("n1", now, corev1.PodSucceeded, ""), pod("n2", now, corev1.PodFailed, "wrong sum")},
-			true, validation.Passed, 1, map[string]string{"n1": validation.Passed, "n2": validation.Failed + " Error: wrong sum"},
+			model.ValidationStatus{State: validation.Passed, Revision: now, Passed: 1, Failed: 1},
+			[]corev1.Pod{pod("n1", now, corev1.PodSucceeded, ""), pod("n2", now, corev1.PodFailed, "wrong sum")},
+			true, validation.Passed, 1,
+			map[string]string{"n1": validation.Passed, "n2": validation.Failed + " Error: wrong sum"},
 		},
 		"a failure without a pod counts": {
 			model.ValidationStatus{State: validation.Failed, Revision: now}, nil, true, validation.Failed, 1, map[string]string{},
