@@ -94,7 +94,7 @@ spec:
 // utilization returns the sum of the utilization of all GPUs, as nvidia-smi prints it.
 func (n node) utilization() (sum int) {
 	n.T.Helper()
-	for _, one := range strings.Fields(n.smi("--query-gpu=utilization.gpu --format=csv,noheader,nounits")) {
+	for one := range strings.FieldsSeq(n.smi("--query-gpu=utilization.gpu --format=csv,noheader,nounits")) {
 		value, err := strconv.Atoi(one)
 		n.Must(err)
 		sum += value
