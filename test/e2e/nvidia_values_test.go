@@ -114,8 +114,8 @@ func driverInContainer(t *testing.T) {
 const mpsVersion = "0.19"
 
 // withoutMPS installs the file that shares GPUs by MPS, which the simulated driver does not
-// have: nvidia-smi cannot set the compute mode of a GPU. The GPUs are shared, and none can be
-// allocated; the daemon names the program that fails, and the plugin the daemon.
+// have: its control daemon ends at once. The GPUs are shared, and none can be allocated; the
+// daemon names the program that fails, and the plugin the daemon.
 func withoutMPS(t *testing.T) {
 	removeMPSFolders(t)
 	api := bare(t)
@@ -132,7 +132,7 @@ func withoutMPS(t *testing.T) {
 		return kubectl(t, "get", "node", gpuNode(), "-o", `jsonpath={.status.capacity.nvidia\.com/gpu} {.status.allocatable.nvidia\.com/gpu}`) == "80 0"
 	})
 	eventually(t, "the daemon names the program that fails", func() bool {
-		return logs(t, "device-plugin-mps-control-daemon", "mps daemon ended, restarting it", "nvidia-smi -i GPU-", "not simulated")
+		return logs(t, "device-plugin-mps-control-daemon", "mps daemon ended, restarting it", "nvidia-cuda-mps-control", "not simulated")
 	})
 	eventually(t, "Events of the Node name the daemon", func() bool {
 		return strings.Contains(kubectl(t, "get", "events", "--field-selector=reason=DeviceUnhealthy,involvedObject.name="+gpuNode(),
