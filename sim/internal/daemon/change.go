@@ -49,7 +49,8 @@ func (d *Daemon) observe() (observed, error) {
 	return seen, nil
 }
 
-// replace makes the wanted GPUs. If that fails, the node has none.
+// replace makes the wanted GPUs. If that fails, the node has none. Its folder stays, because running containers have mounts of
+// it, and see the GPUs of a later success.
 func (d *Daemon) replace(ctx context.Context, seen observed, want pool.Simulation) error {
 	d.cfg.Log.Info("making simulated gpus", "model", want.Model, "gpus", want.GPUs)
 	if err := d.forget(); err != nil {
@@ -64,7 +65,7 @@ func (d *Daemon) replace(ctx context.Context, seen observed, want pool.Simulatio
 		err = d.write(record{Version: d.cfg.Version, Simulation: want})
 	}
 	if err != nil {
-		return errors.Join(err, d.remove())
+		return errors.Join(err, d.hide())
 	}
 	pace.Signal(d.made)
 	text := fmt.Sprintf("this node simulates %d GPUs of the model %s", want.GPUs, want.Model)
@@ -152,12 +153,16 @@ func (d *Daemon) keep() (err error) {
 	return errors.Join(n.Show(d.cfg.Shown), n.FollowMachine())
 }
 
+// hide removes the GPUs from the machine.
+func (d *Daemon) hide() error {
+	return errors.Join(d.forget(), node.Clear(d.cfg.Root), node.Hide(d.cfg.Shown))
+}
+
 func (d *Daemon) remove() error {
-	err := errors.Join(d.forget(), node.Clear(d.cfg.Root), node.Hide(d.cfg.Shown))
-	if err != nil {
+	if err := d.hide(); err != nil {
 		return err
 	}
-	err = node.Delete(d.cfg.Root)
+	err := node.Delete(d.cfg.Root)
 	if errors.Is(err, node.ErrNotFound) {
 		err = os.RemoveAll(d.cfg.Root) // a node without a state
 	}

@@ -24,7 +24,7 @@ func Run(root string, state io.Reader) error {
 		err = mounts.Inside(root, rootfs)
 	}
 	if err != nil {
-		return fmt.Errorf("show the simulated GPUs in the container: %w; to run containers without them, set nri.enabled=false of the chart gpu-sim", err)
+		return fmt.Errorf("show the simulated GPUs in the container: %w; to run containers without them, set nri.enabled=false of the chart gpu-sim, or sim.nri.enabled=false of the chart outrigger", err)
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func (p *Plugin) report(err error) {
 			p.Event(kube.Event{
 				Warning: true, Reason: "GPUsNotInContainers",
 				Message: "containers of this node do not see the simulated GPUs in their /proc and /sys, unless they mount those of the host: " + err.Error() +
-					"; if the node has no NRI, set nri.enabled=false of the chart gpu-sim",
+					"; if the node has no NRI, set nri.enabled=false of the chart gpu-sim, or sim.nri.enabled=false of the chart outrigger",
 			})
 		}
 	})
@@ -90,7 +90,8 @@ func (h handler) CreateContainer(_ context.Context, _ *api.PodSandbox, c *api.Co
 	}
 	a := &api.ContainerAdjustment{}
 	a.AddHooks(&api.Hooks{CreateContainer: []*api.Hook{{
-		Path: h.Hook, Args: []string{"gpu-sim-hook", h.Root}, Timeout: api.Int(hookLimit),
+		// Without variables of its own, the hook could get those of the image.
+		Path: h.Hook, Args: []string{"gpu-sim-hook", h.Root}, Env: []string{"PATH=/usr/bin:/bin"}, Timeout: api.Int(hookLimit),
 	}}})
 	return a, nil, nil
 }

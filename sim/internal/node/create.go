@@ -172,7 +172,7 @@ func entries(snap state.Snapshot, procDevices string, cfg Config) ([]tree.Entry,
 	}
 	all = append(all, driver...)
 	if cfg.Hook != "" {
-		all = append(all, tree.Entry{Path: path.Join(driverRoot, hookFile), Mode: 0o755, Copy: cfg.Hook})
+		all = append(all, tree.Entry{Path: path.Join(containerRoot, hookFile), Mode: 0o755, Copy: cfg.Hook})
 	}
 	if cfg.Host.Dev == "" {
 		all = append(all, devices()...)

@@ -43,7 +43,11 @@ func (n *Node) exchange(cfg Config) (err error) {
 	if err := os.Rename(n.path(driverRoot), old); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	for _, name := range []string{driverRoot, stateFile} {
+	names := []string{driverRoot, stateFile}
+	if cfg.Hook != "" {
+		names = append(names, filepath.Join(containerRoot, hookFile))
+	}
+	for _, name := range names {
 		if err := os.Rename(filepath.Join(temp, name), n.path(name)); err != nil {
 			return err
 		}

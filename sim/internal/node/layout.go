@@ -20,8 +20,9 @@ const (
 	// runDir is /run/nvidia in the mount namespace of Enter. It does not have the driver root, which is there only
 	// for some nodes.
 	runDir = "run/agents"
-	// hookFile is the hook of container runtimes, below a driver root. The driver root is where containers' programs may run from.
-	hookFile      = "usr/bin/gpu-sim-hook"
+	// hookFile is the hook of container runtimes, below containerRoot, where containers' programs may run from. It stays while
+	// the GPUs change, because runtimes may be about to run it.
+	hookFile      = "gpu-sim-hook"
 	procDir       = "proc"
 	procDriverDir = mounts.ProcDriver
 	procDevFile   = mounts.ProcDevices

@@ -30,7 +30,7 @@ func (s Shown) mounts() []mounts.Mount {
 	})
 }
 
-// HookIn returns the path of the hook of container runtimes in a driver root.
+// HookIn returns the path of the hook of container runtimes in the driver root that the machine shows.
 func HookIn(root string) string { return filepath.Join(root, hookFile) }
 
 // Show mounts the node in the machine's folders. Existing mounts of the node stay. It makes all
@@ -131,7 +131,7 @@ func Taken(root string, on Shown, dev string) error {
 }
 
 // Clear removes what the machine shows of the driver and the GPUs of the node at root. All folders
-// stay, and so does the state, whose driver is unloaded. It needs no readable state.
+// and the hook stay, and so does the state, whose driver is unloaded. It needs no readable state.
 func Clear(root string) error {
 	n := &Node{root: root}
 	var err error
@@ -145,6 +145,9 @@ func Clear(root string) error {
 		for _, p := range paths {
 			if info, e := os.Lstat(p); e == nil && info.Mode()&os.ModeSymlink != 0 && filepath.Dir(p) == n.path(sysDevices) {
 				continue // a device of the machine
+			}
+			if p == n.path(containerRoot, hookFile) {
+				continue
 			}
 			err = errors.Join(err, os.RemoveAll(p))
 		}
