@@ -95,7 +95,7 @@ func (r *reader) unready() (steps []step) {
 	for _, ds := range r.facts.DaemonSets {
 		lacking := max(ds.Status.NumberUnavailable, ds.Status.DesiredNumberScheduled-ds.Status.NumberReady)
 		for _, p := range r.facts.Pods {
-			if metav1.IsControlledBy(p, ds) {
+			if metav1.IsControlledBy(p, ds) && p.DeletionTimestamp == nil { // the status does not count pods that are deleted
 				lacking--
 			}
 		}
