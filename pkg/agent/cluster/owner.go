@@ -131,7 +131,7 @@ func (o *Owner) reason(ctx context.Context) (string, error) {
 	// The watch may be late or interrupted, so ask the API server.
 	reason, err := o.readReason(ctx)
 	limit := time.Duration(0)
-	if o.Watched && apierrors.IsForbidden(err) {
+	if o.Watched && (apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)) {
 		limit = watchLimit
 	}
 	if o.reported(ctx, limit) {
