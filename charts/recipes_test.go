@@ -28,24 +28,21 @@ func recipe(t *testing.T, name string) string {
 	return string(text)
 }
 
-// TestRecipesInstallWhatTheyLoad compares the images in the recipes with the images of all agents.
-func TestRecipesInstallWhatTheyLoad(t *testing.T) {
-	workflow := recipe(t, "github.yaml")
-	list := regexp.MustCompile(`for image in (.*); do`).FindStringSubmatch(workflow)
-	if list == nil {
-		t.Fatal("the workflow has no list of images")
-	}
+// TestRecipesInstallTheSimulator renders the values of the recipes. They load all images of a release, or of "make images".
+func TestRecipesInstallTheSimulator(t *testing.T) {
 	for _, name := range []string{"github.yaml", "simulate.sh"} {
 		values := regexp.MustCompile(`--set (\S+)`).FindStringSubmatch(recipe(t, name))
 		if values == nil {
 			t.Fatalf("%s sets no values", name)
 		}
 		got := imagesOf(t, set(t, values[1]))
-		if want := strings.Fields(list[1]); !slices.Equal(got, want) {
-			t.Errorf("%s: the agents have the images %v, and the workflow loads %v", name, got, want)
+		for _, want := range []string{"gpu-sim", "device-plugin", "orchestrator"} {
+			if !slices.Contains(got, want) {
+				t.Errorf("%s: the images are %v, without %s", name, got, want)
+			}
 		}
 	}
-	if !strings.Contains(workflow, `"images/$image-$VERSION-debian12-amd64.tar"`) {
+	if !strings.Contains(recipe(t, "github.yaml"), `"images/[a-z-]*-$VERSION-debian12-amd64.tar$" SHA256SUMS`) {
 		t.Error("the workflow does not name the archives of a release, as docs/releases.md does")
 	}
 }
