@@ -99,7 +99,7 @@ func (r *reader) events(ctx context.Context, namespace, selector string) error {
 	return r.eventsThat(ctx, namespace, selector, func(*corev1.Event) bool { return true })
 }
 
-// eventsThat reads those of the Events for which keep returns true.
+// eventsThat reads the Events of a namespace that match a field selector, and that keep accepts.
 func (r *reader) eventsThat(ctx context.Context, namespace, selector string, keep func(*corev1.Event) bool) error {
 	q := query{group: r.client.Core, resource: "events", namespace: namespace, fields: selector}
 	return each(ctx, q, func() *corev1.EventList { return &corev1.EventList{} }, func(l *corev1.EventList) {

@@ -13,15 +13,15 @@ import (
 	"outrigger.dev/sim/internal/mounts"
 )
 
-// Run shows the node at root in the container that state describes. It does nothing if the node
-// was removed after the runtime was asked to run the hook.
+// Run shows the node at root in the container that state describes. A node that was removed after the
+// runtime was asked to run the hook, also at the same time as the hook runs, is no error.
 func Run(root string, state io.Reader) error {
-	if _, err := os.Lstat(root); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
 	rootfs, err := rootOf(state)
 	if err == nil {
 		err = mounts.Inside(root, rootfs)
+	}
+	if _, gone := os.Lstat(root); errors.Is(gone, fs.ErrNotExist) {
+		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("show the simulated GPUs in the container: %w; to run containers without them, set nri.enabled=false of the chart gpu-sim, or sim.nri.enabled=false of the chart outrigger", err)

@@ -46,6 +46,7 @@ func TestContainersGetTheHook(t *testing.T) {
 		assert.Equal(t, len(got.GetMounts())+len(got.GetEnv())+len(got.GetLinux().GetDevices()), 0)
 		var hooks []string
 		for _, h := range got.GetHooks().GetCreateContainer() {
+			assert.DeepEqual(t, h.GetEnv(), []string{"PATH=/usr/bin:/bin"}) // and no variable of the image
 			hooks = append(hooks, h.GetPath()+": "+strings.Join(h.GetArgs(), " "))
 		}
 		return strings.Join(hooks, "\n")

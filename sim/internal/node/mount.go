@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"outrigger.dev/sim/internal/arch"
+	"outrigger.dev/sim/internal/mounts"
 )
 
 // HostRoot is the driver root of a driver that is installed on the machine.
@@ -125,12 +126,8 @@ func (n *Node) mount(ctx context.Context, driverRoot string) (err error) {
 	if err := n.mountDev(&m); err != nil {
 		return err
 	}
-	for _, b := range []struct{ from, to string }{
-		{procDriverDir, "/proc/driver"},
-		{procDevFile, "/proc/devices"},
-		{sysDevices, "/sys/bus/pci/devices"},
-	} {
-		if err := m.bind(n.path(b.from), b.to, unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC); err != nil {
+	for _, b := range mounts.Kernel("/proc", "/sys") {
+		if err := m.bind(n.path(b.From), b.To, unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC); err != nil {
 			return err
 		}
 	}
