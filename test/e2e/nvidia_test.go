@@ -13,11 +13,10 @@ import (
 
 // TestNVIDIAsManifestsRunWithThisImage swaps nothing but the image.
 func TestNVIDIAsManifestsRunWithThisImage(t *testing.T) {
-	name, err := shared.Image("device-plugin")
+	image, err := shared.Image("device-plugin")
 	if err != nil {
 		t.Fatal(err)
 	}
-	image := nvidia.Image{Name: name, StandIn: true}
 	for _, agent := range []string{"device-plugin", "feature-discovery"} {
 		if err := shared.Uninstall(t.Context(), agent); err != nil {
 			t.Fatal(err)
@@ -34,7 +33,7 @@ func TestNVIDIAsManifestsRunWithThisImage(t *testing.T) {
 		t.Run("static manifests of "+version, func(t *testing.T) {
 			plugin, err := nvidia.StaticPlugin(version, image)
 			install(t, plugin, err)
-			discovery, err := nvidia.StaticDiscovery(image)
+			discovery, err := nvidia.StaticDiscovery(version, image)
 			install(t, discovery, err)
 			allocatable(t, gpus, limit)
 			features(t, "nvidia.com/gpu.count=8", "nvidia.com/gpu.replicas=1")
