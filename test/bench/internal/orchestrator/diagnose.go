@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"outrigger.dev/pkg/pace"
 	"outrigger.dev/test/bench/internal/process"
 	"outrigger.dev/test/bench/internal/report"
 )
@@ -21,6 +22,8 @@ const (
 	brokenPart = 25
 	// diagnoses is how often a command runs. Its median counts.
 	diagnoses = 3
+	// quietLimit and quietWindow limit the wait for a machine that is not busy.
+	quietLimit, quietWindow = 2 * time.Minute, 5 * time.Second
 )
 
 // diagnose measures the commands of the plugin that read a whole cluster, while 4 % of the nodes are broken.
@@ -33,6 +36,9 @@ func (b *Bench) diagnose(ctx context.Context) error {
 		return err
 	}
 	fmt.Fprintf(b.Progress, "%d nodes are broken\n", broken)
+	if err := quiet(ctx); err != nil {
+		return err
+	}
 	for _, c := range []struct {
 		command, name string
 		// code is the exit code: doctor and status find nodes that have failed.
@@ -59,6 +65,22 @@ func (b *Bench) diagnose(ctx context.Context) error {
 		b.Report.Add(report.Row{Operation: c.name + ": peak memory", Value: peak, Unit: "MiB", Goal: report.Goal{Target: 150}})
 	}
 	return nil
+}
+
+// quiet waits until the cluster has handled the changes: until the machine is less than half busy for some seconds, or quietLimit
+// is over.
+func quiet(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, quietLimit)
+	defer cancel()
+	before, err := machineLoad()
+	for err == nil && pace.Pause(ctx, quietWindow) {
+		now, failed := machineLoad()
+		if 2*(now.busy-before.busy) < now.total-before.total {
+			break
+		}
+		before, err = now, failed
+	}
+	return err
 }
 
 // breakNodes sets the condition GPUReady of all nodes, as feature discovery does: it is False on the broken ones, each third
