@@ -6,8 +6,10 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
@@ -45,6 +47,11 @@ func Run(ctx context.Context, dir string, log *slog.Logger) error {
 // ends.
 func Serve(ctx context.Context, s Spec, log *slog.Logger) error {
 	supervisor := NewSupervisor(s.Components, s.Log, log)
+	// Catch SIGHUP before a component starts. If this process was started by nohup, it would ignore
+	// SIGHUP, and the components would inherit that: containerd would not end after SIGHUP.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		supervisor.Run(ctx)

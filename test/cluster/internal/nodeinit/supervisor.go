@@ -78,11 +78,6 @@ func NewSupervisor(components []render.Component, logPath func(string) string, l
 func (s *Supervisor) Run(ctx context.Context) {
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, syscall.SIGCHLD)
-	// Catch SIGHUP. If this process was started by nohup, it would ignore SIGHUP, and the
-	// components would inherit that.
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
 	defer signal.Stop(children)
 	for {
 		select {
