@@ -48,12 +48,15 @@ func (k *Keeper) installed(t target) error {
 		t.engine, t.main, fix)
 }
 
-// running returns the processes of an engine, without the processes that another engine started.
+// running returns the processes of an engine, the oldest first, without the processes that it or another
+// engine started.
 func (h host) running(engine Name) ([]process, error) {
 	all, err := h.processes(engine)
+	slices.SortStableFunc(all, func(a, b process) int { return cmp.Compare(a.start, b.start) })
 	return slices.DeleteFunc(all, func(p process) bool {
-		// dockerd runs a private containerd, and writes its config.
+		// dockerd runs a private containerd, and writes its config. A process that an engine starts is a
+		// copy of the engine until it runs its own program.
 		parent, ok := h.process(p.parent)
-		return ok && parent.runs(Docker.program())
+		return ok && (parent.runs(Docker.program()) || parent.runs(engine.program()))
 	}), err
 }

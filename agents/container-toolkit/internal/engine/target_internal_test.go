@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -23,10 +24,31 @@ type proc struct {
 	pid, parent int
 	exe, cmd    string
 	env, unit   string
+	// start is the start time in ticks. 0 means 500.
+	start int
 	// elsewhere is true for a process in a container.
 	elsewhere bool
 	// user is the real user ID.
 	user int
+}
+
+// TestProcessesThatAnEngineStarts: while an engine starts a program, such as the shim of a container, a second process has the
+// program, the command line and the socket of the engine. Programs that dockerd starts can have its file. A signal to such a process
+// does not restart the engine, and its start is no restart of the engine.
+func TestProcessesThatAnEngineStarts(t *testing.T) {
+	for _, engine := range allNames() {
+		program := engine.program()
+		for name, other := range map[string]proc{
+			"a copy of the engine":      {pid: 10, parent: 9, exe: "/usr/bin/" + program, cmd: program, start: 700},
+			"a program of its own file": {pid: 10, parent: 1, exe: "/usr/bin/" + program, cmd: "libnetwork-setkey", start: 700},
+		} {
+			n := newNode(t)
+			n.run(proc{pid: 9, parent: 1, exe: "/usr/bin/" + program, cmd: program}, other)
+			got, err := n.keeper(n.config(engine)).locate(context.Background())
+			assert.NilError(t, err, "%s, %s", engine, name)
+			assert.Equal(t, got.process.pid, 9, "%s, %s", engine, name)
+		}
+	}
 }
 
 // run adds processes to the node's /proc.
@@ -37,7 +59,7 @@ func (n node) run(procs ...proc) {
 		n.put(filepath.Join(dir, "cmdline"), strings.ReplaceAll(p.cmd, " ", "\x00")+"\x00")
 		n.put(filepath.Join(dir, "environ"), p.env)
 		n.put(filepath.Join(dir, "cgroup"), "0::/../../system.slice/"+p.unit+"\n")
-		n.put(filepath.Join(dir, "stat"), fmt.Sprintf("%d (a) b) S %d 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 500 0", p.pid, p.parent))
+		n.put(filepath.Join(dir, "stat"), fmt.Sprintf("%d (a) b) S %d 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 %d 0", p.pid, p.parent, cmp.Or(p.start, 500)))
 		n.put(filepath.Join(dir, "status"), fmt.Sprintf("Name:\tengine\nUid:\t%d\t0\t0\t0\n", p.user))
 		root := n.root
 		if p.elsewhere {
