@@ -13,10 +13,11 @@ import (
 
 // TestNVIDIAsManifestsRunWithThisImage swaps nothing but the image.
 func TestNVIDIAsManifestsRunWithThisImage(t *testing.T) {
-	image, err := shared.Image("device-plugin")
+	name, err := shared.Image("device-plugin")
 	if err != nil {
 		t.Fatal(err)
 	}
+	image := nvidia.Image{Name: name, StandIn: true}
 	for _, agent := range []string{"device-plugin", "feature-discovery"} {
 		if err := shared.Uninstall(t.Context(), agent); err != nil {
 			t.Fatal(err)
@@ -33,7 +34,7 @@ func TestNVIDIAsManifestsRunWithThisImage(t *testing.T) {
 		t.Run("static manifests of "+version, func(t *testing.T) {
 			plugin, err := nvidia.StaticPlugin(version, image)
 			install(t, plugin, err)
-			discovery, err := nvidia.StaticDiscovery(version, image)
+			discovery, err := nvidia.StaticDiscovery(image)
 			install(t, discovery, err)
 			allocatable(t, gpus, limit)
 			features(t, "nvidia.com/gpu.count=8", "nvidia.com/gpu.replicas=1")

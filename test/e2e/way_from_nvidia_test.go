@@ -79,7 +79,8 @@ func TestMigrate(t *testing.T) {
 		t.Errorf("after the undo, NVIDIA has the pods %s", theirs)
 	}
 	handOver(t, "feature-discovery", "gpu-feature-discovery")
-	handOver(t, "mig-manager", "nvidia-mig-manager")
+	standInForOperator(t, "migManager")
+	handOver(t, "mig-manager", "nvidia-mig-manager", "--by", "clusterpolicy")
 	handOver(t, "device-plugin", "nvidia-device-plugin-daemonset")
 	handOver(t, "toolkit", "nvidia-container-toolkit-daemonset")
 	if again := migrateCommand(t, "--yes"); !strings.Contains(again, "No node is left to hand over") {
@@ -209,15 +210,33 @@ func migrateCommand(t *testing.T, args ...string) string {
 }
 
 // handOver hands a component over, and checks that only Outrigger's pods are left.
-func handOver(t *testing.T, component, theirs string) {
+func handOver(t *testing.T, component, theirs string, more ...string) {
 	t.Helper()
-	migrateCommand(t, "--only", component, "--yes")
+	migrateCommand(t, append([]string{"--only", component, "--yes"}, more...)...)
 	if left := podsOn(t, nvidiaNamespace); strings.Contains(left, theirs+"-") {
 		t.Errorf("after the hand-over of %s, NVIDIA has the pods %s", component, left)
 	}
 	if podsOn(t, stack.Namespace) == "" {
 		t.Errorf("after the hand-over of %s, Outrigger has no pods", component)
 	}
+}
+
+// standInForOperator deletes a DaemonSet of NVIDIA's as soon as NVIDIA's ClusterPolicy disables it, as NVIDIA's operator does.
+func standInForOperator(t *testing.T, key string) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() {
+		_, err := shared.Kubectl(t.Context(), "wait", "clusterpolicies.nvidia.com/cluster-policy", "--for=jsonpath={.spec."+key+".enabled}=false", "--timeout", limit.String())
+		if err == nil {
+			_, err = shared.Kubectl(t.Context(), "-n", nvidiaNamespace, "delete", "daemonset", nvidiaSets()[key].name)
+		}
+		done <- err
+	}()
+	t.Cleanup(func() {
+		if err := <-done; err != nil {
+			t.Errorf("NVIDIA's ClusterPolicy does not disable %s: %v", key, err)
+		}
+	})
 }
 
 // podsOn returns the names of the pods in a namespace on the GPU node, without the pod that finds GPUs.

@@ -17,6 +17,14 @@ const Namespace = "nvidia-device-plugin"
 // Account is the service account of the chart, and the name of its cluster role.
 const Account = "nvdp-nvidia-device-plugin-service-account"
 
+// Image is the image that runs in the place of NVIDIA's.
+type Image struct {
+	Name string
+	// StandIn says that the node has no container runtime of NVIDIA, and does not show the driver in the /proc and /sys
+	// of containers. A mount of the host's root and variables then have the same effects.
+	StandIn bool
+}
+
 // Versions returns the supported minor versions.
 func Versions() []string { return []string{"0.17", "0.18", "0.19", "0.20"} }
 
@@ -61,7 +69,7 @@ func socketsVolume(version string) string {
 
 // StaticPlugin returns the manifest nvidia-device-plugin.yml. It mounts only the kubelet's folder,
 // and runs the image without a command.
-func StaticPlugin(version, image string) (string, error) {
+func StaticPlugin(version string, image Image) (string, error) {
 	volume := socketsVolume(version)
 	return render(image, nil, workload{
 		name:       "nvidia-device-plugin-daemonset",
@@ -71,7 +79,7 @@ func StaticPlugin(version, image string) (string, error) {
 }
 
 // StaticDiscovery returns the manifest gpu-feature-discovery-daemonset.yaml.
-func StaticDiscovery(_, image string) (string, error) {
+func StaticDiscovery(image Image) (string, error) {
 	return render(image, nil, workload{
 		name: "gpu-feature-discovery",
 		containers: []container{{
@@ -85,7 +93,7 @@ func StaticDiscovery(_, image string) (string, error) {
 
 // Chart returns the manifests that the chart renders with gfd.enabled and a config file: DaemonSets
 // for the plugin and for feature discovery, each with its config managers.
-func Chart(version, image, config string) (string, error) {
+func Chart(version string, image Image, config string) (string, error) {
 	sockets := socketsVolume(version)
 	plugin := container{
 		name: "nvidia-device-plugin-ctr", command: []string{"nvidia-device-plugin"},
@@ -168,7 +176,7 @@ func rightsOf(account string) []map[string]any {
 
 // render returns the manifests of the namespace, of the objects in others, and of workloads, in the
 // order of their creation.
-func render(image string, others []map[string]any, workloads ...workload) (string, error) {
+func render(image Image, others []map[string]any, workloads ...workload) (string, error) {
 	all := append([]map[string]any{object("v1", "Namespace", Namespace, nil)}, others...)
 	for _, w := range workloads {
 		labels := map[string]string{"name": w.name}

@@ -16,12 +16,13 @@ func TestManifestsRunOneImage(t *testing.T) {
 		Name, Image string
 		Command     []string
 	}
+	image := nvidia.Image{Name: "i", StandIn: true}
 	programs := []string{"nvidia-device-plugin", "gpu-feature-discovery", "config-manager"}
 	for _, version := range nvidia.Versions() {
 		for name, make := range map[string]func() (string, error){
-			"plugin":    func() (string, error) { return nvidia.StaticPlugin(version, "i") },
-			"discovery": func() (string, error) { return nvidia.StaticDiscovery(version, "i") },
-			"chart":     func() (string, error) { return nvidia.Chart(version, "i", "version: v1") },
+			"plugin":    func() (string, error) { return nvidia.StaticPlugin(version, image) },
+			"discovery": func() (string, error) { return nvidia.StaticDiscovery(image) },
+			"chart":     func() (string, error) { return nvidia.Chart(version, image, "version: v1") },
 		} {
 			text, err := make()
 			if err != nil {

@@ -1,8 +1,11 @@
 package nvidia
 
 // pod returns the pod of a workload with the image.
-func (w workload) pod(image string) map[string]any {
-	volumes := []any{hostFolder("stand-in-root", "/")}
+func (w workload) pod(image Image) map[string]any {
+	var volumes []any
+	if image.StandIn {
+		volumes = append(volumes, hostFolder("stand-in-root", "/"))
+	}
 	for _, name := range sorted(w.hosts) {
 		volumes = append(volumes, hostFolder(name, w.hosts[name]))
 	}
@@ -39,7 +42,7 @@ func hostFolder(name, path string) map[string]any {
 	return map[string]any{"name": name, "hostPath": map[string]string{"path": path, "type": kind}}
 }
 
-func containers(all []container, image string) []any {
+func containers(all []container, image Image) []any {
 	out := make([]any, len(all))
 	for i, c := range all {
 		out[i] = c.render(image)
@@ -47,10 +50,10 @@ func containers(all []container, image string) []any {
 	return out
 }
 
-// render returns the container with the image. A mount and variables replace the effects of
+// render returns the container with the image. As a stand-in, a mount and variables replace the effects of
 // NVIDIA's container runtime and of a real kernel: the runtime would add the driver and its device
 // nodes, and the kernel would show the driver in every /proc and /sys.
-func (c container) render(image string) map[string]any {
+func (c container) render(image Image) map[string]any {
 	var env []any
 	value := func(name, value string) { env = append(env, map[string]any{"name": name, "value": value}) }
 	for _, name := range sorted(c.env) {
@@ -59,14 +62,17 @@ func (c container) render(image string) map[string]any {
 	for _, name := range sorted(c.fields) {
 		env = append(env, map[string]any{"name": name, "valueFrom": map[string]any{"fieldRef": map[string]string{"fieldPath": c.fields[name]}}})
 	}
-	value("PROC_ROOT", "/driver-root/proc")
-	value("SYS_ROOT", "/driver-root/sys")
-	mounts := []any{map[string]any{"name": "stand-in-root", "mountPath": "/driver-root", "readOnly": true}}
+	var mounts []any
+	if image.StandIn {
+		value("PROC_ROOT", "/driver-root/proc")
+		value("SYS_ROOT", "/driver-root/sys")
+		mounts = append(mounts, map[string]any{"name": "stand-in-root", "mountPath": "/driver-root", "readOnly": true})
+	}
 	for _, name := range sorted(c.mounts) {
 		mounts = append(mounts, map[string]any{"name": name, "mountPath": c.mounts[name]})
 	}
 	out := map[string]any{
-		"name": c.name, "image": image, "imagePullPolicy": "IfNotPresent", "env": env, "volumeMounts": mounts,
+		"name": c.name, "image": image.Name, "imagePullPolicy": "IfNotPresent", "env": env, "volumeMounts": mounts,
 		"securityContext": map[string]bool{"privileged": true},
 	}
 	if len(c.command) > 0 {

@@ -68,6 +68,7 @@ func TestPlainNode(t *testing.T) {
 		n.computes("other")
 	})
 	n.part("a killed pod leaves the GPUs, and the next pod takes them over", killed)
+	n.part("NVIDIA's manifests find the same GPUs", theirs)
 	n.part("everything goes", removed)
 }
 
@@ -182,8 +183,6 @@ func killed(n node) {
 // removed removes the GPUs by the label, and then by the end of the DaemonSet. Without agents, the node is
 // as before.
 func removed(n node) {
-	n.Must(n.Uninstall(n.T.Context(), "device-plugin"))
-	n.Must(n.Uninstall(n.T.Context(), "feature-discovery"))
 	n.label("")
 	n.has(0, "A100")
 	n.Until("the pod is gone", func() bool {
