@@ -99,7 +99,8 @@ func (c tree) run(t *testing.T, dir string, command ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
 	cmd.Dir = filepath.Join(c.root, dir)
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-buildvcs=false", "GOPROXY=off", "GOSUMDB=off",
+	// Charts are rendered with much garbage and little memory.
+	cmd.Env = append(os.Environ(), "GOGC=400", "GOWORK=off", "GOFLAGS=-buildvcs=false", "GOPROXY=off", "GOSUMDB=off",
 		"VERSION="+c.version(t), "OUTRIGGER_BIN="+filepath.Join(c.root, "bin"))
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -117,9 +118,17 @@ func (c tree) must(t *testing.T, dir string, command ...string) string {
 	return out
 }
 
+// compile compiles the tests of a folder, and returns their program. With the flags of
+// tools/test-events.sh, the compiler's cache has what they link.
+func (c tree) compile(t *testing.T, dir string) string {
+	t.Helper()
+	test := filepath.Join(c.root, filepath.Base(dir)+".test")
+	c.must(t, dir, "bash", "-c", `. "$1/tools/compile.env" && go test -vet=off -trimpath -tags "$tags,grpcnotrace,urfave_cli_no_docs" -c -o "$0" .`, test, c.root)
+	return test
+}
+
 func (c tree) build(t *testing.T) {
 	c.must(t, "agents/throwaway", "go", "mod", "tidy")
-	c.must(t, "agents/throwaway", "go", "vet", "./...")
 	c.must(t, "", "tools/build.sh", "agents/throwaway")
 	if out := c.must(t, "", "bin/throwaway", "version"); !strings.Contains(out, c.version(t)) {
 		t.Errorf("bin/throwaway version prints %q", out)
@@ -145,25 +154,29 @@ func (c tree) scripts(t *testing.T) {
 	}
 }
 
+// slow are the tests of charts that take most of the time: they render all agents again and again, in cases that a new
+// agent does not have. Its own rejections are tested.
+var slow = []string{
+	"^TestImages", "^TestHelmPrintsTheProblemsThatTheProgramReports$", "^TestNVIDIAsValuesFilesNeedOneRun$", "^TestThePolicyGivesTheSameObjects$",
+	"^TestTheUserCanReplaceAVariable", "^TestRejections$/^[^t]", "^TestPodsFindTheirObjects$", "^TestThePolicyHasNoDefaults$", "^TestAlerts$",
+	"^TestNullIsTheDefaultInTheUmbrella$", "^TestStagesNamesEveryMistakeInTheValues$", "^TestEachKindOfNodeHasItsDriver$",
+}
+
 func (c tree) charts(t *testing.T) {
 	c.programs(t)
-	// With the flags of tools/test-events.sh, the compiler's cache has all of it.
-	const compile = `. ../tools/compile.env && go test -vet=off -trimpath -tags "$tags,grpcnotrace,urfave_cli_no_docs" -c -o "$0" .`
-	test := filepath.Join(c.root, "charts.test")
-	c.must(t, "charts", "bash", "-c", compile, test)
+	test := c.compile(t, "charts")
 	c.must(t, "charts", test, "-test.run", "TestTheUmbrellaHasEveryChart|TestTemplatesHaveTheDefaults|TestTemplatesHaveTheValuesWithoutEffect|TestChartsContainWhatTheyDependOn", "-update")
 	// The charts are embedded.
-	c.must(t, "charts", "bash", "-c", compile, test)
+	c.compile(t, "charts")
 	// So are the values of the new agent in the CRD, and its keys in the admission policy.
 	c.must(t, "charts", test, "-test.run", "TestTheDefinitionHasTheValues|TestThePolicyOfKeysHasAllKeys", "-update")
-	c.must(t, "charts", "bash", "-c", compile, test)
+	c.compile(t, "charts")
 	c.must(t, "charts", test, "-test.run", "TestChartsContainWhatTheyDependOn", "-update")
 	if out, err := c.run(t, "charts", test, "-test.run", "TestGoldens/throwaway"); err == nil || !strings.Contains(out, "testdata/throwaway/defaults.golden") {
 		t.Errorf("without a golden file the tests of the charts print: %v\n%s", err, out)
 	}
 	c.must(t, "charts", test, "-test.run", "TestGoldens/(throwaway|outrigger|orchestrator)", "-update")
-	// The tests of images render all agents again and again, and have no case for a new one.
-	out := c.must(t, "charts", test, "-test.v", "-test.skip", "^TestImages")
+	out := c.must(t, "charts", test, "-test.v", "-test.skip", strings.Join(slow, "|"))
 	for _, ran := range []string{
 		"TestGoldens/throwaway/defaults", "TestRejections/throwaway/a_port_out_of_range", "TestProgramsKnowTheirVariables/throwaway",
 	} {
@@ -223,7 +236,8 @@ func (c tree) images(t *testing.T) {
 		t.Skip("bin/images is missing: make build")
 	}
 	c.programs(t)
-	out := c.must(t, "", "bin/images", "build")
+	// A component that is not in the computed list is an error.
+	out := c.must(t, "", "bin/images", "build", "throwaway")
 	for _, want := range []string{"out/images/throwaway.tar", "outrigger.dev/throwaway:" + c.version(t)} {
 		if !strings.Contains(out, want) {
 			t.Errorf("bin/images build does not print %q:\n%s", want, out)
@@ -234,9 +248,7 @@ func (c tree) images(t *testing.T) {
 // direction runs the test of the rules of direction with the new agent, and again
 // after the agent imports what no agent may import.
 func (c tree) direction(t *testing.T) {
-	test := filepath.Join(c.root, "e2e.test")
-	c.must(t, "test/e2e", "go", "test", "-race", "-trimpath", "-ldflags=-extldflags=-Wl,-z,lazy", "-c", "-o", test, ".")
-	args := []string{test, "-test.run", "TestModulesImportOnlyWhatTheyMay"}
+	args := []string{c.compile(t, "test/e2e"), "-test.run", "TestModulesImportOnlyWhatTheyMay"}
 	c.must(t, "test/e2e", args...)
 	write(t, filepath.Join(c.root, "agents/throwaway/internal/bad/bad.go"),
 		"// Package bad breaks a rule.\npackage bad\n\nimport _ \"github.com/NVIDIA/go-nvml/pkg/nvml\"\n")
