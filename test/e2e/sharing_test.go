@@ -47,9 +47,13 @@ func TestTimeSlicedPodsShareAGPU(t *testing.T) {
 		t.Errorf("the log lacks that the test passed:\n%s", result.Log)
 	}
 	// A pod that asks for two would not get more than with one.
-	_, err = shared.RunPod(t.Context(), stack.Pod{Name: "greedy", Count: 2}, limit/9)
-	if err == nil || !strings.Contains(err.Error(), "maximum request size for shared resources is 1; found 2") {
-		t.Errorf("a pod with two replicas: %v, want a rejection with the reason", err)
+	t.Cleanup(func() { kubectlCleanup(t, "delete", "pod", "greedy", "--ignore-not-found", "--wait") })
+	if err := shared.Apply(t.Context(), fmt.Sprintf(holder, "greedy", cluster.BusyboxImage, stack.GPU, "2")); err != nil {
+		t.Fatal(err)
+	}
+	kubectl(t, "wait", "pod/greedy", "--for=jsonpath={.status.phase}=Failed", "--timeout", limit.String())
+	if reason := kubectl(t, "get", "pod", "greedy", "-o", "jsonpath={.status.message}"); !strings.Contains(reason, "maximum request size for shared resources is 1; found 2") {
+		t.Errorf("a pod with two replicas was rejected: %q", reason)
 	}
 }
 
