@@ -37,7 +37,6 @@ func TestOrchestrator(t *testing.T) {
 	t.Run("the first cause comes first", theFirstCauseComesFirst)
 	t.Run("a bad image is named until it is mended", aBadImageIsNamed)
 	t.Run("wrong values change nothing", wrongValuesChangeNothing)
-	t.Run("only what changes is written", onlyWhatChangesIsWritten)
 	t.Run("what others change is repaired", driftIsRepaired)
 	t.Run("one of two orchestrators works", oneOfTwoWorks)
 	t.Run("a second release is refused", aSecondReleaseIsRefused)
@@ -154,20 +153,6 @@ func wrongValuesChangeNothing(t *testing.T) {
 	}
 	patchPolicy(t, `{"spec":{"devicePlugin":{"version":null}}}`)
 	policyIsReady(t)
-}
-
-func onlyWhatChangesIsWritten(t *testing.T) {
-	before := versions(t)
-	patchPolicy(t, `{"spec":{"gfd":{"podLabels":{"example.com/team":"gpu"}}}}`)
-	eventually(t, "the DaemonSet has the label", func() bool {
-		return strings.Contains(kubectl(t, "-n", stack.Namespace, "get", "daemonset/outrigger-feature-discovery", "-o", "jsonpath={.spec.template.metadata.labels}"), "example.com/team")
-	})
-	policyIsReady(t)
-	for _, name := range changed(before, versions(t)) {
-		if !strings.HasPrefix(name, "DaemonSet outrigger-feature-discovery") {
-			t.Errorf("%s changed", name)
-		}
-	}
 }
 
 func driftIsRepaired(t *testing.T) {
