@@ -346,7 +346,8 @@ func TestLabelsFollowTheMIGLayout(t *testing.T) {
 }
 
 func TestNothingIsWrittenWhenNothingChanges(t *testing.T) {
-	quiet := lasting(t, "OUTRIGGER_IDLE", time.Minute)
+	// The agents read the GPUs every 5 s.
+	quiet := lasting(t, "OUTRIGGER_IDLE", 20*time.Second)
 	begin := time.Now()
 	api := discovery(t, "readyChain={driver,plugin}")
 	plugin(t)
