@@ -27,7 +27,6 @@ func TestDriver(t *testing.T) {
 	n.part("an upgrade evicts only pods with GPUs, one node at a time", upgraded)
 	n.part("a PodDisruptionBudget holds an upgrade, and a node that dies in it keeps its place", held)
 	n.part("a driver that fails is rolled back, and halts the others", rolledBack)
-	n.part("an agent that is killed at each step goes on", killed)
 }
 
 // bare installs the agent on nodes without a driver.
@@ -111,7 +110,7 @@ func upgraded(n nodes) {
 	n.apply(workload)
 	n.workloadRuns()
 	cpu, gpu := n.pods("cpu"), n.pods("gpu")
-	w := n.watch(false)
+	w := n.watch()
 	n.driverStarts(second)
 	n.state("upgrade-done", n.GPUNodes()...)
 	w.stop()
@@ -188,22 +187,5 @@ func rolledBack(n nodes) {
 	})
 	if strings.Contains(failed, " ") {
 		n.T.Errorf("the nodes %s failed, want one", failed)
-	}
-}
-
-// killed upgrades to the second driver, with agents that are killed whenever the state of their
-// node changes.
-func killed(n nodes) {
-	w := n.watch(true)
-	n.driverStarts(second)
-	n.all(second)
-	n.state("upgrade-done", n.GPUNodes()...)
-	w.stop()
-	if w.most() != 1 || w.killed < len(n.GPUNodes())*5 {
-		n.T.Errorf("%d nodes were upgraded at once, and %d agents killed:\n%s", w.most(), w.killed, strings.Join(w.log, "\n"))
-	}
-	n.workloadRuns()
-	if got := n.MustKubectl("get", "nodes", "-o", "jsonpath={.items[*].spec.unschedulable}"); got != "" {
-		n.T.Errorf("a node stays cordoned: %s", got)
 	}
 }

@@ -4,7 +4,6 @@ package driver_test
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -141,20 +140,11 @@ func (n nodes) runs(version string, names ...string) {
 
 // watcher sees how nodes go through their upgrades.
 type watcher struct {
-	n nodes
-	// kills tells to kill the agent of a node whose state changes.
-	kills bool
-	stop  func()
-
-	// killing are the deletions of pods, which hold up no watch.
-	killing sync.WaitGroup
+	stop func()
 
 	mu     sync.Mutex
 	seen   []seen
 	states map[string]string
-	// at has the nodes and states at which the agent was killed.
-	at     map[string]bool
-	killed int
 	log    []string
 }
 
@@ -179,18 +169,18 @@ func (w *watcher) most() int {
 	return most
 }
 
-// watch follows all GPU nodes until stop, and kills agents if asked to.
-func (n nodes) watch(kills bool) *watcher {
+// watch follows all GPU nodes until stop.
+func (n nodes) watch() *watcher {
 	n.T.Helper()
 	ctx, cancel := cancelled(n.T)
-	w := &watcher{n: n, kills: kills, states: map[string]string{}, at: map[string]bool{}}
+	w := &watcher{states: map[string]string{}}
 	var following sync.WaitGroup
 	for _, node := range n.GPUNodes() {
 		api, err := n.Admin()
 		n.Must(err)
 		following.Go(func() {
 			defer api.Close()
-			if err := api.WatchNode(ctx, node, func(seen stack.Node) bool { return w.see(ctx, node, seen) }); err != nil && ctx.Err() == nil {
+			if err := api.WatchNode(ctx, node, func(seen stack.Node) bool { return w.see(node, seen) }); err != nil && ctx.Err() == nil {
 				n.T.Error(err)
 			}
 		})
@@ -198,44 +188,19 @@ func (n nodes) watch(kills bool) *watcher {
 	w.stop = sync.OnceFunc(func() {
 		cancel()
 		following.Wait()
-		w.killing.Wait()
 	})
 	n.T.Cleanup(w.stop)
 	return w
 }
 
 // see notes a state of a node.
-func (w *watcher) see(ctx context.Context, node string, now stack.Node) bool {
+func (w *watcher) see(node string, now stack.Node) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.seen = append(w.seen, seen{node, now})
-	state, before := now.Labels[stateLabel], w.states[node]
-	if state == before {
-		return true
-	}
-	w.states[node] = state
-	w.note("%s %s, cordoned %v: %s", node, state, now.Unschedulable, now.Annotations[causeAnnotation])
-	// Once at each state: a node that waits leaves its state for a moment when its agent starts.
-	if w.kills && before != "" && !w.at[node+state] {
-		w.at[node+state] = true
-		w.killed++
-		w.killing.Go(func() { w.kill(ctx, node) })
+	if state := now.Labels[stateLabel]; state != w.states[node] {
+		w.states[node] = state
+		w.log = append(w.log, fmt.Sprintf("%s %s, cordoned %v: %s", node, state, now.Unschedulable, now.Annotations[causeAnnotation]))
 	}
 	return true
-}
-
-// kill kills the agent of a node without notice, as a process of a pod that is deleted so is. The
-// kubelet would start the process of a pod that stays later each time.
-func (w *watcher) kill(ctx context.Context, node string) {
-	if _, err := w.n.Kubectl(ctx, "-n", stack.Namespace, "delete", "pod", "--selector=app.kubernetes.io/name=driver-loader",
-		"--field-selector=spec.nodeName="+node, "--force", "--grace-period=0", "--wait=false"); err != nil {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.note("kill the agent of %s: %v", node, err)
-	}
-}
-
-// note adds a line to the log.
-func (w *watcher) note(format string, args ...any) {
-	w.log = append(w.log, fmt.Sprintf(format, args...))
 }
