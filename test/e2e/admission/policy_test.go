@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/cel-go/cel"
@@ -126,15 +127,39 @@ func (r request) known(user fields) fields {
 	return out
 }
 
-// evaluate returns a function that evaluates expressions of a policy for a request, and the variables that they see.
-func evaluate(t *testing.T, r request) (eval func(expression string) (any, error), variables fields) {
-	t.Helper()
-	env, err := cel.NewEnv(cel.OptionalTypes(), ext.Strings(),
+// environment has the names that expressions of policies see.
+var environment = sync.OnceValues(func() (*cel.Env, error) {
+	return cel.NewEnv(cel.OptionalTypes(), ext.Strings(),
 		cel.Variable("object", cel.DynType), cel.Variable("oldObject", cel.DynType),
 		cel.Variable("request", cel.DynType), cel.Variable("variables", cel.MapType(cel.StringType, cel.DynType)))
+})
+
+// compiled has the program of each expression: the expression with all keys takes a second to compile.
+var compiled = map[string]cel.Program{}
+
+// compile returns the program of an expression.
+func compile(t *testing.T, expression string) cel.Program {
+	t.Helper()
+	if program, found := compiled[expression]; found {
+		return program
+	}
+	env, err := environment()
 	if err != nil {
 		t.Fatal(err)
 	}
+	ast, issues := env.Compile(expression)
+	if issues.Err() != nil {
+		t.Fatalf("%s: %v", expression, issues.Err())
+	}
+	if compiled[expression], err = env.Program(ast); err != nil {
+		t.Fatalf("%s: %v", expression, err)
+	}
+	return compiled[expression]
+}
+
+// evaluate returns a function that evaluates expressions of a policy for a request, and the variables that they see.
+func evaluate(t *testing.T, r request) (eval func(expression string) (any, error), variables fields) {
+	t.Helper()
 	user := fields{"username": "system:serviceaccount:" + cmp.Or(r.in, "gpu-operator-resources") + ":" + r.account}
 	if r.bound != "" {
 		user["extra"] = fields{"authentication.kubernetes.io/node-name": []string{r.bound}}
@@ -151,15 +176,7 @@ func evaluate(t *testing.T, r request) (eval func(expression string) (any, error
 		known["oldObject"] = r.old
 	}
 	return func(expression string) (any, error) {
-		ast, issues := env.Compile(expression)
-		if issues.Err() != nil {
-			t.Fatalf("%s: %v", expression, issues.Err())
-		}
-		program, err := env.Program(ast)
-		if err != nil {
-			t.Fatalf("%s: %v", expression, err)
-		}
-		value, _, err := program.Eval(known)
+		value, _, err := compile(t, expression).Eval(known)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", expression, err)
 		}
