@@ -144,27 +144,12 @@ func TestAWholeSourceTreeIsBuilt(t *testing.T) {
 	}
 }
 
-func TestModulesCanBeLeftOut(t *testing.T) {
-	root, release := headersOf(t)
-	b := newBuilder(t, root)
-	r := build.Request{Release: release, Machine: "x86_64", Payload: sources(t, b.Places.Store, standIns), Flavour: payload.Open, Exclude: allButNVIDIA}
-	set, err := b.Build(t.Context(), r)
-	if err != nil || len(set.Modules) != 1 || set.Modules[0].Name != "nvidia" {
-		t.Errorf("%+v, %v", set, err)
-	}
-	if m, err := module.Read(set.Path("nvidia")); err != nil || m.Signature != nil {
-		t.Errorf("%+v, %v", m, err)
-	}
-}
-
 func TestABuildThatFailsSaysWhyAndLeavesTheNodeAsItWas(t *testing.T) {
-	root, release := headersOf(t)
 	for name, test := range map[string]struct {
 		from string
 		want cause.Code
 		says string
 	}{
-		"an error of the compiler":  {edited(t, "nvidia/nv.c", "int x = y;\n"), cause.ModuleBuildFailed, "'y' undeclared"},
 		"make without a rule":       {edited(t, "Makefile", "x:\n"), cause.ModuleBuildFailed, "No rule to make target 'modules'"},
 		"no module nvidia":          {edited(t, "Makefile", "modules:\n"), cause.ModuleBuildFailed, "make built 0 modules"},
 		"a program that is missing": {edited(t, "Makefile", "modules:\n\tno-such-program\n"), cause.BuildToolsMissing, "no-such-program"},
@@ -175,20 +160,36 @@ func TestABuildThatFailsSaysWhyAndLeavesTheNodeAsItWas(t *testing.T) {
 		"a cause before many lines": {edited(t, "Makefile", "modules:\n\t@echo 'as: nv.s: Too many open files'; seq 100; exit 1\n"), cause.ModuleBuildKilled, "Too many open files"},
 		"headers for another glibc": {edited(t, "Makefile", "modules:\n\t@echo \"modpost: /lib/libc.so.6: version \\`GLIBC_2.38' not found (required by modpost)\"; exit 1\n"), cause.KernelHeadersForeign, "GLIBC_2.38"},
 	} {
+		t.Run(name, func(t *testing.T) {
+			r := newTried(t, "")
+			r.request.Payload = sources(t, r.Places.Store, test.from)
+			fails(t, r.Builder, r.request, test.want, test.says)
+		})
+	}
+	t.Run("an error of the compiler", func(t *testing.T) {
+		root, release := headersOf(t)
 		b := newBuilder(t, root)
-		_, err := b.Build(t.Context(), build.Request{Release: release, Machine: "x86_64", Payload: sources(t, b.Places.Store, test.from), Flavour: payload.Open})
-		if code(err) != test.want || !strings.Contains(err.Error(), test.says) {
-			t.Errorf("%s: %v", name, err)
+		from := sources(t, b.Places.Store, edited(t, "nvidia/nv.c", "int x = y;\n"))
+		r := build.Request{Release: release, Machine: "x86_64", Payload: from, Flavour: payload.Open, Exclude: allButNVIDIA}
+		fails(t, b, r, cause.ModuleBuildFailed, "'y' undeclared")
+	})
+}
+
+// fails builds, and expects an error, and a store with nothing but the log of the build.
+func fails(t *testing.T, b *build.Builder, r build.Request, want cause.Code, says string) {
+	t.Helper()
+	_, err := b.Build(t.Context(), r)
+	if code(err) != want || !strings.Contains(err.Error(), says) {
+		t.Errorf("%v, want %s with %q", err, want, says)
+	}
+	if failed, is := errors.AsType[*build.FailedError](err); is {
+		if log, err := os.ReadFile(failed.Log); err != nil || !strings.Contains(string(log), failed.Tail[len(failed.Tail)-1]) {
+			t.Errorf("the log has %q, %v", log, err)
 		}
-		if failed, is := errors.AsType[*build.FailedError](err); is {
-			if log, err := os.ReadFile(failed.Log); err != nil || !strings.Contains(string(log), failed.Tail[len(failed.Tail)-1]) {
-				t.Errorf("%s: the log has %q, %v", name, log, err)
-			}
-		}
-		for _, dir := range []string{"modules/*/*", "build/.new-*", "build/work/modules/*.o"} {
-			if left, err := filepath.Glob(filepath.Join(b.Places.Store, dir)); err != nil || len(left) > 0 {
-				t.Errorf("%s: left %v, %v", name, left, err)
-			}
+	}
+	for _, dir := range []string{"modules/*/*", "build/.new-*", "build/work/modules/*.o"} {
+		if left, err := filepath.Glob(filepath.Join(b.Places.Store, dir)); err != nil || len(left) > 0 {
+			t.Errorf("left %v, %v", left, err)
 		}
 	}
 }
