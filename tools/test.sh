@@ -3,15 +3,14 @@
 # lists skipped tests with their reasons, and ends with one line: N passed, N failed, N skipped.
 # With --complete, root runs it, and all programs that tests use are built. Then a skipped test is a
 # failure, unless the reason is a property of the machine ("this machine …") or a program that
-# people install themselves (docker.io). Also, random sequences of what happens to a node run for
-# about a minute.
+# people install themselves (docker.io). Also, 1000 random sequences of what happens to a node run.
 # If at most three tests fail, without a data race or a panic, they run once more, alone, because
 # most tests wait for other programs and the machine may be busy. Tests that pass then are listed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export GOWORK=off CGO_ENABLED=1 OUTRIGGER_BIN=$PWD/bin
 complete=
-if [ "${1:-}" = --complete ]; then complete=yes OUTRIGGER_SEQUENCES=${OUTRIGGER_SEQUENCES:-3000}; export OUTRIGGER_SEQUENCES; shift; fi
+if [ "${1:-}" = --complete ]; then complete=yes OUTRIGGER_SEQUENCES=${OUTRIGGER_SEQUENCES:-1000}; export OUTRIGGER_SEQUENCES; shift; fi
 events=$PWD/out/test/events.json
 mkdir -p "$(dirname "$events")"
 
