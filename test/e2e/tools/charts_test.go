@@ -14,10 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestMakeCharts renders each package that "make charts" writes in a clone as its folder, and finds
-// it in the OCI layout.
-func TestMakeCharts(t *testing.T) {
-	root := clone(t, t.TempDir())
+// makesCharts renders each package that "make charts" writes in a clone as its folder, and finds it in
+// the OCI layout.
+func makesCharts(t *testing.T, root string) {
 	if out, err := makeIn(t, root, "charts", "TZ=UTC0", "022"); err != nil {
 		t.Fatalf("make charts: %v\n%s", err, out)
 	}

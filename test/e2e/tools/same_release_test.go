@@ -7,40 +7,66 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestTheSameCommitGivesTheSameRelease makes two releases of the commit that is checked out, in folders
-// of different depth, for users with different homes, time zones and umasks, and compares every file.
+// TestTheSameCommitGivesTheSameRelease makes a release of the commit that is checked out, and packs it again in a folder
+// of another depth, for a user with another home, time zone and umask, and compares every file.
 func TestTheSameCommitGivesTheSameRelease(t *testing.T) {
-	first := release(t, t.TempDir(), "TZ=UTC0", "022")
-	second := release(t, filepath.Join(t.TempDir(), "deeper", "and deeper"), "TZ=Asia/Tokyo", "077")
-	if strings.Count(first, "\n") < 100 {
-		t.Fatalf("a release has images, charts, packages and more, this one:\n%s", first)
-	}
-	if diff := cmp.Diff(first, second); diff != "" {
-		t.Errorf("the checksums of the second release differ from the first one's:\n%s", diff)
-	}
-}
-
-// release makes a release for this architecture in a clone in a new folder, and returns its checksums.
-func release(t *testing.T, parent, zone, umask string) string {
-	t.Helper()
-	root := clone(t, parent)
-	out, err := makeIn(t, root, "release ARCHS="+runtime.GOARCH, zone, umask)
+	root := clone(t, t.TempDir())
+	out, err := makeIn(t, root, "release ARCHS="+runtime.GOARCH, "TZ=UTC0", "022")
 	if strings.Contains(out, "this machine makes them for") {
 		t.Skip("this machine makes other images than those that the charts name")
 	}
 	if err != nil {
 		t.Fatalf("make release: %v\n%s", err, out)
 	}
-	c := checkout{t: t, root: root}
-	sums := c.read("out/release/stable/SHA256SUMS")
-	pluginIsPacked(t, c, sums)
-	return sums
+	first := checkout{t: t, root: root}
+	sums := first.read(checksums)
+	if strings.Count(sums, "\n") < 100 {
+		t.Fatalf("a release has images, charts, packages and more, this one:\n%s", sums)
+	}
+	pluginIsPacked(t, first, sums)
+	second := packedAgain(t, first)
+	if diff := cmp.Diff(sums, second.read(checksums)); diff != "" {
+		t.Errorf("the checksums of the second release differ from the first one's:\n%s", diff)
+	}
+	t.Run("make charts", func(t *testing.T) { makesCharts(t, root) })
+}
+
+const checksums = "out/release/stable/SHA256SUMS"
+
+// again packs a release with the programs that are built in the clone FIRST, in the environment of the Makefile. It builds
+// programs of each kind again: in C, in Go with C, and in Go.
+const again = `set -euo pipefail
+unset MAKEFLAGS
+mkdir out
+cp -r "$FIRST/bin" .
+cp -r "$FIRST/out/libc6" "$FIRST/out/nfd-chart" out/
+tools/cross.sh sim/... samples/vectoradd/... -- "$ARCH"
+mv out/build again
+cp -r "$FIRST/out/build" out/
+cp -r again/. out/build/
+rm -r again
+tools/release.sh write "$ARCH"
+`
+
+// packedAgain returns another clone with a release of the same programs.
+func packedAgain(t *testing.T, first checkout) checkout {
+	t.Helper()
+	root := clone(t, filepath.Join(t.TempDir(), "deeper", "and deeper"))
+	script := filepath.Join(t.TempDir(), "again")
+	if err := os.WriteFile(script, []byte(again), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := makeIn(t, root, "--eval='again: ; @bash "+script+"' again", "TZ=Asia/Tokyo", "077", "FIRST="+first.root, "ARCH="+runtime.GOARCH); err != nil {
+		t.Fatalf("pack the release again: %v\n%s", err, out)
+	}
+	return checkout{t: t, root: root}
 }
 
 // pluginIsPacked checks that the manifest for krew names the archive of the plugin, and that the plugin in it runs.
@@ -86,11 +112,11 @@ func clone(t *testing.T, parent string) string {
 }
 
 // makeIn runs make in a clone, with a new home.
-func makeIn(t *testing.T, root, targets, zone, umask string) (string, error) {
+func makeIn(t *testing.T, root, targets, zone, umask string, variables ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "bash", "-c", "umask "+umask+" && make "+targets)
 	cmd.Dir = root
-	cmd.Env = append(goCaches(t), "PATH="+os.Getenv("PATH"), "HOME="+t.TempDir(), zone)
+	cmd.Env = slices.Concat(goCaches(t), variables, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), zone})
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
