@@ -4,6 +4,7 @@ package qemu_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -190,17 +191,41 @@ func read(t *testing.T, path string) []byte {
 // compile returns the static test binary of a package.
 func compile(t *testing.T, folder string) []byte {
 	t.Helper()
-	return read(t, build(t, filepath.Join("../..", folder), "test", "-c", "."))
+	return read(t, build(t, filepath.Join("../..", folder), "test", "-vet=off", "-c", "."))
 }
 
-// build runs "go args… -o FILE package" in a folder and returns the file.
+// goCommand runs Go with the flags of the programs in bin/, so that Go's cache has the shared packages.
+const goCommand = `. "$0/tools/compile.env" && unset GOMEMLIMIT && command=$1 && shift && exec go "$command" -tags "$tags,grpcnotrace,urfave_cli_no_docs,e2e" "$@"`
+
+// built is the folder of what build has built.
+var built string
+
+func TestMain(m *testing.M) {
+	var err error
+	if built, err = os.MkdirTemp("", "qemu"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(built)
+	os.Exit(code)
+}
+
+// build runs "go args… -o FILE package" in a folder, once, and returns the file.
 func build(t *testing.T, folder string, args ...string) string {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "program")
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(built, strings.ReplaceAll(strings.Join(append(args, folder), " "), "/", "_"))
+	if _, err := os.Stat(file); err == nil {
+		return file
+	}
 	last := len(args) - 1
-	cmd := exec.CommandContext(t.Context(), "go", append(append(args[:last:last], "-o", file), args[last])...)
+	cmd := exec.CommandContext(t.Context(), "bash", append([]string{"-c", goCommand, root}, append(args[:last:last], "-o", file, args[last])...)...)
 	cmd.Dir = folder
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", cmd, err, out)
 	}
