@@ -60,9 +60,12 @@ func (p *Plugin) Run(ctx context.Context) error {
 	})
 }
 
-// report sends an Event if the engine does not answer the first attempt: it has no NRI. Later errors
-// are in the log, because an engine that restarts causes them too.
+// report sends an Event if the engine does not answer the first attempt while the node has GPUs: it has no
+// NRI. Later errors are in the log, because an engine that restarts causes them too.
 func (p *Plugin) report(err error) {
+	if err != nil && !p.hasGPUs() {
+		return
+	}
 	p.reported.Do(func() {
 		if err != nil {
 			p.Event(kube.Event{
@@ -72,6 +75,12 @@ func (p *Plugin) report(err error) {
 			})
 		}
 	})
+}
+
+// hasGPUs reports whether the node has GPUs.
+func (p *Plugin) hasGPUs() bool {
+	_, err := os.Stat(p.Hook)
+	return err == nil
 }
 
 // handler handles the requests of one session.
@@ -85,8 +94,8 @@ func (h handler) CreateContainer(_ context.Context, _ *api.PodSandbox, c *api.Co
 	if h.simulates(c) {
 		return nil, nil, nil
 	}
-	if _, err := os.Stat(h.Hook); err != nil {
-		return nil, nil, nil //nolint:nilerr // the node has no GPUs
+	if !h.hasGPUs() {
+		return nil, nil, nil
 	}
 	a := &api.ContainerAdjustment{}
 	a.AddHooks(&api.Hooks{CreateContainer: []*api.Hook{{

@@ -1,6 +1,7 @@
 package inject_test
 
 import (
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -20,15 +21,26 @@ import (
 type rig struct {
 	hook, socket string
 	events       chan kube.Event
+	// tried has the lines of the log. The plugin writes one after each attempt.
+	tried chan string
+}
+
+// Write adds a line of the log.
+func (r rig) Write(line []byte) (int, error) {
+	select {
+	case r.tried <- string(line):
+	default: // nobody reads it
+	}
+	return len(line), nil
 }
 
 // start runs a plugin of the node at /run/gpu-sim/node until the test ends.
 func start(t *testing.T, socket string) rig {
 	t.Helper()
-	r := rig{filepath.Join(t.TempDir(), "gpu-sim-hook"), socket, make(chan kube.Event, 10)}
+	r := rig{filepath.Join(t.TempDir(), "gpu-sim-hook"), socket, make(chan kube.Event, 10), make(chan string, 1)}
 	p := inject.New(inject.Config{
 		Root: "/run/gpu-sim/node", Hook: r.hook, Socket: socket,
-		Event: func(e kube.Event) { r.events <- e }, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Event: func(e kube.Event) { r.events <- e }, Log: slog.New(slog.NewTextHandler(io.MultiWriter(t.Output(), r), nil)),
 	})
 	agenttest.Run(t, p.Run)
 	return r
@@ -62,6 +74,9 @@ func TestContainersGetTheHook(t *testing.T) {
 
 func TestAnEngineWithoutNRI(t *testing.T) {
 	r := start(t, filepath.Join(t.TempDir(), "nri.sock"))
+	<-r.tried
+	assert.Equal(t, len(r.events), 0, "the node has no GPUs")
+	assert.NilError(t, os.WriteFile(r.hook, nil, 0o600))
 	select {
 	case e := <-r.events:
 		for _, want := range []string{"do not see the simulated GPUs in their /proc and /sys", "dial unix " + r.socket, "containerd 1.7 with NRI turned on", "nri.enabled=false"} {
