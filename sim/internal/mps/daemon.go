@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -121,10 +122,14 @@ func (d *daemon) run() error {
 	}
 }
 
+// lineLimit is how long the other end of a connection may take to send its line.
+const lineLimit = 5 * time.Second
+
 // serve reads a line, and answers it.
 func (d *daemon) serve(conn net.Conn) {
-	line, err := bufio.NewReader(conn).ReadString('\n')
-	if err != nil {
+	err := conn.SetReadDeadline(time.Now().Add(lineLimit))
+	line, errRead := bufio.NewReader(conn).ReadString('\n')
+	if errors.Join(err, errRead, conn.SetReadDeadline(time.Time{})) != nil {
 		return
 	}
 	line = strings.TrimSpace(line)
