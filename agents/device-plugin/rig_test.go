@@ -20,7 +20,7 @@ import (
 
 const resource = "nvidia.com/gpu"
 
-func TestMain(m *testing.M) { agenttest.Main(m, agenttest.Pod(main)) }
+func TestMain(m *testing.M) { agenttest.Main(m, agenttest.Pod(pluginOrMPS)) }
 
 // process is a running plugin with a kubelet.
 type process struct {

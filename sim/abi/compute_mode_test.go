@@ -22,6 +22,7 @@ const (
 type holder struct {
 	*exec.Cmd
 	stdin io.Closer
+	lines *bufio.Scanner
 	// says is its report, without the free memory.
 	says string
 }
@@ -38,7 +39,7 @@ func hold(t *testing.T, cmd *exec.Cmd) holder {
 	lines := bufio.NewScanner(stdout)
 	for lines.Scan() && !strings.HasPrefix(lines.Text(), "held") {
 	}
-	return holder{cmd, stdin, lines.Text()[:strings.LastIndex(lines.Text(), " ")]}
+	return holder{cmd, stdin, lines, lines.Text()[:strings.LastIndex(lines.Text(), " ")]}
 }
 
 func (h holder) stop(t *testing.T) {

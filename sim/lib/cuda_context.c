@@ -14,7 +14,8 @@ static struct context *top(void)
 }
 
 /* context_current returns the current context, if it is still usable. When a GPU
- * is lost, all contexts on it fail permanently. */
+ * is lost, all contexts on it fail permanently, and when the MPS server of a client
+ * has ended, all contexts of the client. */
 CUresult context_current(struct context **context)
 {
 	struct context *c = top();
@@ -24,6 +25,8 @@ CUresult context_current(struct context **context)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (object_check(c, KIND_CONTEXT) == NULL)
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	if (c->failed == CUDA_SUCCESS)
+		c->failed = mps_check();
 	if (c->failed == CUDA_SUCCESS && cuda_read(c->device, &seen) != CUDA_SUCCESS)
 		c->failed = CUDA_ERROR_UNKNOWN;
 	*context = c;
@@ -54,6 +57,7 @@ static CUresult create(struct context **context, CUdevice ordinal)
 
 	if (device == NULL)
 		return CUDA_ERROR_INVALID_DEVICE;
+	TRY(mps_check());
 	TRY(cuda_read(device, &seen));
 	TRY(process_begin(device));
 	*context = object_new(sizeof(**context), KIND_CONTEXT, NULL);

@@ -36,6 +36,9 @@ typedef enum {
 	CUDA_ERROR_NOT_SUPPORTED = 801,
 	CUDA_ERROR_SYSTEM_NOT_READY = 802,
 	CUDA_ERROR_SYSTEM_DRIVER_MISMATCH = 803,
+	CUDA_ERROR_MPS_CONNECTION_FAILED = 805,
+	CUDA_ERROR_MPS_RPC_FAILURE = 806,
+	CUDA_ERROR_MPS_SERVER_NOT_READY = 807,
 	CUDA_ERROR_UNKNOWN = 999,
 } CUresult;
 
@@ -55,6 +58,7 @@ struct device {
 	struct sim_ref gpu;
 	uint64_t instance; /* generation of the compute instance; 0: the whole GPU */
 	uint64_t used;     /* bytes that this process holds */
+	uint64_t limit;    /* bytes that a client of MPS may hold; 0: no limit */
 	unsigned int contexts;
 	struct sim_proc self; /* this process, as the state lists it */
 	struct context *primary;
@@ -76,6 +80,7 @@ struct choice {
 	struct sim_gpu gpu;
 	struct sim_ci ci; /* generation 0: the GPU */
 	bool first;       /* the first choice on its GPU */
+	uint64_t limit;   /* of MPS, in bytes; 0: no limit */
 };
 #define MAX_CHOICES (SIM_MAX_GPUS * SIM_MAX_CIS)
 
@@ -116,6 +121,13 @@ bool cuda_see(struct sim *sim, const struct sim_gpu *gpu, uint64_t instance, str
 
 /* cuda_visible.c */
 uint32_t cuda_visible(struct choice *choice, uint32_t n);
+
+/* cuda_mps.c; all need the lock */
+CUresult mps_connect(void);
+bool mps_client(void);
+CUresult mps_check(void);
+void mps_close(void);
+uint32_t mps_visible(struct choice *choice, uint32_t n);
 
 /* cuda_process.c; all need the lock */
 CUresult process_begin(struct device *device);

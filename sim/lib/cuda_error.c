@@ -25,6 +25,9 @@ static const struct {
 	RESULT(CUDA_ERROR_NOT_SUPPORTED, "operation not supported"),
 	RESULT(CUDA_ERROR_SYSTEM_NOT_READY, "system not yet initialized"),
 	RESULT(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, "system has unsupported display driver / cuda driver combination"),
+	RESULT(CUDA_ERROR_MPS_CONNECTION_FAILED, "MPS client failed to connect to the MPS control daemon or the MPS server"),
+	RESULT(CUDA_ERROR_MPS_RPC_FAILURE, "the remote procedural call between the MPS server and the MPS client failed"),
+	RESULT(CUDA_ERROR_MPS_SERVER_NOT_READY, "MPS server is not ready to accept new MPS client requests"),
 	RESULT(CUDA_ERROR_UNKNOWN, "unknown error"),
 #undef RESULT
 };

@@ -100,13 +100,14 @@ static CUresult enumerate(void)
 		if (gpu[i].lost == SIM_PRESENT && place_access_gpu(gpu[i].minor) == ACCESS_ALLOWED)
 			n += cuda_choices(cuda_sim(), &gpu[i], &choice[n]);
 	}
-	n = cuda_visible(choice, n);
+	n = cuda_visible(choice, mps_visible(choice, n));
 	for (uint32_t i = 0; i < n; i++) {
 		if (!joined(&choice[i].gpu.fabric))
 			return CUDA_ERROR_SYSTEM_NOT_READY;
 		cuda.device[i] = (struct device){
 			.gpu = {choice[i].gpu.minor, choice[i].gpu.generation},
 			.instance = choice[i].ci.generation,
+			.limit = choice[i].limit,
 		};
 	}
 	cuda.count = (int)n;
@@ -122,9 +123,13 @@ EXPORT CUresult cuInit(unsigned int flags)
 	if (atomic_load(&cuda.initialized))
 		return CUDA_SUCCESS;
 	TRY(nodes());
-	TRY(enumerate());
-	atomic_store(&cuda.initialized, true);
-	return CUDA_SUCCESS;
+	TRY(mps_connect());
+	CUresult result = enumerate();
+	if (result == CUDA_SUCCESS)
+		atomic_store(&cuda.initialized, true);
+	else
+		mps_close();
+	return result;
 }
 
 /* cuDriverGetVersion may be called before cuInit. */
@@ -145,6 +150,7 @@ void cuda_close(void)
 {
 	struct sim *sim = atomic_exchange(&cuda.sim, NULL);
 
+	mps_close();
 	if (sim != NULL)
 		sim_close(sim);
 }

@@ -41,14 +41,18 @@ static void release(struct object *object)
 	process_update(m->device);
 }
 
-/* room returns how much memory of a device this process can still allocate. */
+/* room returns how much memory of a device this process can still allocate. A client
+ * of MPS can have a limit. */
 static uint64_t room(const struct device *device, const struct seen *seen)
 {
 	uint64_t taken = process_others(device, seen) + device->used;
 
 	if (seen->ci.generation == 0)
 		taken += seen->gpu.memory_used;
-	return taken < seen->memory ? seen->memory - taken : 0;
+	uint64_t left = taken < seen->memory ? seen->memory - taken : 0;
+	if (device->limit != 0 && device->limit < device->used + left)
+		return device->limit > device->used ? device->limit - device->used : 0;
+	return left;
 }
 
 /* Kind: simulated. */

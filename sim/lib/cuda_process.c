@@ -11,6 +11,7 @@ CUresult process_begin(struct device *device)
 		return CUDA_SUCCESS;
 	TRY(cuda_read(device, &seen));
 	sim_self(device->gpu, &device->self);
+	device->self.mps = mps_client();
 	if (seen.ci.generation != 0) {
 		device->self.gi = seen.ci.gi;
 		device->self.ci = seen.ci.id;

@@ -5,6 +5,9 @@
  * instances. */
 enum shape { PLAIN, WITH_INSTANCES };
 
+/* Each process is in one group. */
+enum group { OUTSIDE_MPS, MPS_CLIENTS };
+
 uint64_t processes_memory(struct sim_scope scope)
 {
 	struct sim_proc proc[SIM_MAX_PROCS];
@@ -49,9 +52,21 @@ static void put(void *array, enum shape shape, uint32_t i, const struct sim_proc
 		};
 }
 
+/* keep moves the processes of a group to the beginning, and returns their number. */
+static uint32_t keep(enum group group, struct sim_proc *proc, uint32_t n)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < n && i < SIM_MAX_PROCS; i++) {
+		if ((proc[i].mps != 0) == (group == MPS_CLIENTS))
+			proc[kept++] = proc[i];
+	}
+	return kept;
+}
+
 /* list fills an array of *count entries. nvml.h: if the array is too small, the
  * result is INSUFFICIENT_SIZE, and *count is the necessary size. */
-static nvmlReturn_t list(nvmlDevice_t device, unsigned int *count, void *array, enum shape shape)
+static nvmlReturn_t list(nvmlDevice_t device, unsigned int *count, void *array, enum shape shape, enum group group)
 {
 	struct sim_proc proc[SIM_MAX_PROCS];
 	struct sim_scope scope;
@@ -60,7 +75,7 @@ static nvmlReturn_t list(nvmlDevice_t device, unsigned int *count, void *array, 
 	nvmlReturn_t r = scope_of(device, &scope);
 	if (r != NVML_SUCCESS)
 		return r;
-	uint32_t room = *count, n = sim_procs_on(session_sim(), scope, proc, SIM_MAX_PROCS);
+	uint32_t room = *count, n = keep(group, proc, sim_procs_on(session_sim(), scope, proc, SIM_MAX_PROCS));
 	*count = n;
 	if (n > room)
 		return NVML_ERROR_INSUFFICIENT_SIZE;
@@ -89,14 +104,14 @@ static nvmlReturn_t none(nvmlDevice_t device, unsigned int *count, const void *a
 		return answer;                                                 \
 	}
 
-LIST(nvmlDeviceGetComputeRunningProcesses, nvmlProcessInfo_v1_t, list(device, count, infos, PLAIN))
-LIST(nvmlDeviceGetComputeRunningProcesses_v2, nvmlProcessInfo_v2_t, list(device, count, infos, WITH_INSTANCES))
-LIST(nvmlDeviceGetComputeRunningProcesses_v3, nvmlProcessInfo_t, list(device, count, infos, WITH_INSTANCES))
+LIST(nvmlDeviceGetComputeRunningProcesses, nvmlProcessInfo_v1_t, list(device, count, infos, PLAIN, OUTSIDE_MPS))
+LIST(nvmlDeviceGetComputeRunningProcesses_v2, nvmlProcessInfo_v2_t, list(device, count, infos, WITH_INSTANCES, OUTSIDE_MPS))
+LIST(nvmlDeviceGetComputeRunningProcesses_v3, nvmlProcessInfo_t, list(device, count, infos, WITH_INSTANCES, OUTSIDE_MPS))
+LIST(nvmlDeviceGetMPSComputeRunningProcesses, nvmlProcessInfo_v1_t, list(device, count, infos, PLAIN, MPS_CLIENTS))
+LIST(nvmlDeviceGetMPSComputeRunningProcesses_v2, nvmlProcessInfo_v2_t, list(device, count, infos, WITH_INSTANCES, MPS_CLIENTS))
+LIST(nvmlDeviceGetMPSComputeRunningProcesses_v3, nvmlProcessInfo_t, list(device, count, infos, WITH_INSTANCES, MPS_CLIENTS))
 
 /* Kind: static. */
 LIST(nvmlDeviceGetGraphicsRunningProcesses, nvmlProcessInfo_v1_t, none(device, count, infos))
 LIST(nvmlDeviceGetGraphicsRunningProcesses_v2, nvmlProcessInfo_v2_t, none(device, count, infos))
 LIST(nvmlDeviceGetGraphicsRunningProcesses_v3, nvmlProcessInfo_t, none(device, count, infos))
-LIST(nvmlDeviceGetMPSComputeRunningProcesses, nvmlProcessInfo_v1_t, none(device, count, infos))
-LIST(nvmlDeviceGetMPSComputeRunningProcesses_v2, nvmlProcessInfo_v2_t, none(device, count, infos))
-LIST(nvmlDeviceGetMPSComputeRunningProcesses_v3, nvmlProcessInfo_t, none(device, count, infos))

@@ -30,7 +30,7 @@ flags:
 // chart: with the values file that they have, for each minor version.
 func TestValuesFilesOfNVIDIAsChart(t *testing.T) {
 	t.Run("0.17 and 0.18", throughTheRuntime)
-	t.Run("0.19 without MPS on the node", withoutMPS)
+	t.Run("0.19 with MPS", withMPS)
 	t.Run("0.20", func(t *testing.T) {
 		withFile(t, "0.20", "device-plugin")
 		allocatable(t, gpus, limit)
@@ -113,10 +113,8 @@ func driverInContainer(t *testing.T) {
 // mpsVersion is the version whose values file shares GPUs by MPS.
 const mpsVersion = "0.19"
 
-// withoutMPS installs the file that shares GPUs by MPS, which the simulated driver does not
-// have: its control daemon ends at once. The GPUs are shared, and none can be allocated; the
-// daemon names the program that fails, and the plugin the daemon.
-func withoutMPS(t *testing.T) {
+// withMPS installs the file that shares GPUs by MPS, with ten replicas of each.
+func withMPS(t *testing.T) {
 	removeMPSFolders(t)
 	api := bare(t)
 	withFile(t, mpsVersion, featureDiscovery, "device-plugin")
@@ -128,16 +126,21 @@ func withoutMPS(t *testing.T) {
 		"nvidia.com/gpu.count": strconv.Itoa(gpus), "nvidia.com/gpu.replicas": "10",
 		"nvidia.com/gpu.sharing-strategy": "mps", "nvidia.com/mps.capable": "true",
 	}))
-	eventually(t, "the kubelet knows all shares, and none can be allocated", func() bool {
-		return kubectl(t, "get", "node", gpuNode(), "-o", `jsonpath={.status.capacity.nvidia\.com/gpu} {.status.allocatable.nvidia\.com/gpu}`) == "80 0"
-	})
-	eventually(t, "the daemon names the program that fails", func() bool {
-		return logs(t, "device-plugin-mps-control-daemon", "mps daemon ended, restarting it", "nvidia-cuda-mps-control", "not simulated")
-	})
-	eventually(t, "Events of the Node name the daemon", func() bool {
-		return strings.Contains(kubectl(t, "get", "events", "--field-selector=reason=DeviceUnhealthy,involvedObject.name="+gpuNode(),
-			"-o", "jsonpath={.items[*].message}"), "see the log of mps-control-daemon on this node")
-	})
+	allocatable(t, 10*gpus, limit)
+	result, err := shared.RunVectorAdd(t.Context(), "by-mps", limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	usedOneGPU(t, result)
+	mode := onGPUNode(t, "nvidia-smi --query-gpu=compute_mode --format=csv,noheader | sort -u")
+	if mode != "Exclusive_Process" {
+		t.Errorf("the compute modes of the GPUs are %q, want only MPS to use them", mode)
+	}
+	// The log of the server is of the daemon whose client has computed.
+	served := onGPUNode(t, "grep -l connected /run/nvidia/mps/*/log/server.log | wc -l")
+	if served != "1" {
+		t.Errorf("%s daemons have served a client, want one", served)
+	}
 }
 
 // logs reports whether the log of a DaemonSet's pod on the GPU node has texts.

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/pkg/cmdline"
+	"outrigger.dev/sim/internal/mps"
 	"outrigger.dev/sim/internal/node"
 	"outrigger.dev/sim/internal/smi"
 	"outrigger.dev/sim/internal/state"
@@ -23,7 +25,15 @@ const DefaultRoot = "/run/gpu-sim/node"
 // Main runs the command line args and returns its exit code. args[0] is the name of the program to
 // run: gpu-sim, or a program of the driver.
 func Main(args []string, stdout, stderr io.Writer) int {
-	if name := filepath.Base(args[0]); smi.IsProgram(name) {
+	name := filepath.Base(args[0])
+	if mps.IsProgram(name) {
+		if err := mps.Run(name, args[1:], os.Stdin, stdout); err != nil {
+			_, _ = fmt.Fprintln(stderr, err) // scripts compare NVIDIA's texts
+			return 1
+		}
+		return 0
+	}
+	if smi.IsProgram(name) {
 		if err := smi.Run(name, args[1:], stdout); err != nil {
 			_, _ = fmt.Fprintln(stderr, "gpu-sim:", err)
 			return 1

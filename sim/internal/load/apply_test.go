@@ -142,6 +142,20 @@ func TestProcessesOfALoad(t *testing.T) {
 	}
 }
 
+// A pod shows its load before its program is a client of MPS, and the server has to start then.
+func TestProcessesOfALoadAreClientsOfMPSOnAnExclusiveGPU(t *testing.T) {
+	t.Parallel()
+	n := loadtest.New(t, "l4", 1)
+	l := load.Load{Owner: "a/a", Device: n.GPU(0).UUID, PIDs: []int{os.Getpid()}, Use: loadtest.Constant(50, 0)}
+	for second, mode := range []string{"default", "exclusive-process", "default"} {
+		assert.NilError(t, n.State.SetField(0, "compute-mode", mode))
+		n.Show(int64(second), l)
+		if got := n.GPU(0).Processes; len(got) != 1 || got[0].MPS != (mode == "exclusive-process") {
+			t.Errorf("compute mode %s: processes %+v", mode, got)
+		}
+	}
+}
+
 func TestARangeVaries(t *testing.T) {
 	t.Parallel()
 	n := loadtest.New(t, "h100-80", 2)

@@ -232,6 +232,8 @@ func (d *derivation) processes(l Load, p part, values map[string]uint64, bytes u
 		want := state.Process{
 			PID: pid, GPUInstance: p.gi, ComputeInstance: p.ci, MemoryBytes: bytes / uint64(len(l.PIDs)),
 			Use: state.Use{SM: uint32(values[smActive]), Memory: uint32(values[utilizationMemory])}, //nolint:gosec // percent
+			// On such a GPU, a process that only shows a load must not exclude the server of MPS.
+			MPS: d.gpu.ComputeMode == state.ExclusiveProcess,
 		}
 		i := slices.IndexFunc(d.gpu.Processes, func(p state.Process) bool {
 			return p.PID == pid && p.GPUInstance == want.GPUInstance && p.ComputeInstance == want.ComputeInstance

@@ -144,7 +144,8 @@ func statePath(version string) string { return path.Join(fwDir, version, "gsp_si
 
 const firmware = "Firmware of a simulated GPU: holds no code.\n"
 
-// programs returns the driver's programs that are not simulated, but exist as files.
+// programs returns the other programs of the driver. Packages smi and mps simulate some of
+// them, and the others only exist as files.
 func programs() []string {
 	return []string{"nvidia-cuda-mps-control", "nvidia-cuda-mps-server", "nvidia-debugdump", "nvidia-persistenced", "nvidia-xconfig"}
 }

@@ -126,4 +126,6 @@ type part struct {
 type process struct {
 	processInfo
 	name string
+	// kind is C, or M+C for a client of MPS.
+	kind string
 }

@@ -26,7 +26,7 @@ func sample() node {
 		utilization: some(utilization{gpu: 100, memory: 3}), eccErrors: some[uint64](0), computeMode: some[uint32](3),
 		migMode: some[uint32](0), migPending: some[uint32](1), linkGeneration: some[uint32](5), linkWidth: some[uint32](16),
 		graphicsClock: some[uint32](1980), smClock: some[uint32](1980), memoryClock: some[uint32](2619), videoClock: some[uint32](1545),
-		processes: []process{{processInfo{4021, 1024 << 20, noInstance, noInstance}, "/usr/bin/a-program-with-a-very-long-name"}},
+		processes: []process{{processInfo{4021, 1024 << 20, noInstance, noInstance}, "/usr/bin/a-program-with-a-very-long-name", "C"}},
 	}
 	divided := device{
 		gpu:     gpu{index: 1, uuid: "GPU-2a2a2a2a-5201-4aac-b5ab-c80aa4f35eb4", name: "NVIDIA A100-SXM4-80GB with a name too long"},
@@ -37,7 +37,7 @@ func sample() node {
 			memory:     some(memory{total: 40448 << 20, used: 44 << 20, free: 40404 << 20}),
 			attributes: some(attributes{sms: 60, copies: 4, decoders: 4, jpegs: 4}),
 		}},
-		processes: []process{{processInfo{77, 44 << 20, 2, 0}, "python"}},
+		processes: []process{{processInfo{77, 44 << 20, 2, 0}, "python", "M+C"}},
 	}
 	return node{
 		attached: 3,

@@ -154,7 +154,7 @@ func (d device) writeProcesses(l *logger) {
 		l.value(2, "GPU instance ID", instance(p.gpuInstance))
 		l.value(2, "Compute instance ID", instance(p.computeInstance))
 		l.value(2, "Process ID", fmt.Sprint(p.pid))
-		l.value(3, "Type", "C")
+		l.value(3, "Type", p.kind)
 		l.value(3, "Name", p.name)
 		l.value(3, "Used GPU Memory", fmt.Sprintf("%d MiB", p.memory>>20))
 	}

@@ -1,5 +1,6 @@
 // Package smi simulates the driver's programs of a simulated node. nvidia-smi shows and resets
-// GPUs. nvidia-persistenced runs as a daemon. The other programs only exist as files. Package smi
+// GPUs. nvidia-persistenced runs as a daemon. Package mps simulates the programs of MPS, and the
+// other programs only exist as files. Package smi
 // reads values from the libnvidia-ml.so.1 that the loader finds, so it has the requirements of a
 // real nvidia-smi: the library, the driver and the device nodes.
 package smi

@@ -4,12 +4,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strconv"
 	"syscall"
-	"time"
+
+	"outrigger.dev/sim/internal/background"
 )
 
 // persistenced is the name of the daemon that keeps GPUs initialized. pidFile is its PID file.
@@ -27,28 +26,7 @@ func startDaemon() error {
 	if os.Getenv(daemonVariable) != "" {
 		return runDaemon()
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find the program: %w", err)
-	}
-	// The process gets its name from the file that is executed.
-	cmd := exec.Command(filepath.Join(filepath.Dir(self), persistenced)) //nolint:gosec,noctx // the daemon outlives this process
-	cmd.Env, cmd.SysProcAttr = append(os.Environ(), daemonVariable+"=1"), &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start the daemon: %w", err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	for {
-		select {
-		case err := <-ended:
-			return fmt.Errorf("the daemon has ended: %w", err)
-		case <-time.After(5 * time.Millisecond): //nolint:mnd // soon
-			if text, err := os.ReadFile(pidFile); err == nil && string(text) == strconv.Itoa(cmd.Process.Pid)+"\n" {
-				return nil
-			}
-		}
-	}
+	return background.Start(pidFile, nil, []string{daemonVariable + "=1"})
 }
 
 // runDaemon writes the PID file, and removes it on SIGTERM.
@@ -58,7 +36,7 @@ func runDaemon() error {
 	if err := os.MkdirAll(filepath.Dir(pidFile), 0o755); err != nil { //nolint:gosec // the real daemon uses this mode
 		return fmt.Errorf("make the folder of the PID file: %w", err)
 	}
-	if err := os.WriteFile(pidFile, []byte(strconv.Itoa(os.Getpid())+"\n"), fs.FileMode(0o644)); err != nil { //nolint:gosec // the real daemon uses this mode
+	if err := os.WriteFile(pidFile, []byte(background.PIDText(os.Getpid())), fs.FileMode(0o644)); err != nil { //nolint:gosec // the real daemon uses this mode
 		return fmt.Errorf("write the PID file: %w", err)
 	}
 	<-stop

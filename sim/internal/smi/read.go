@@ -143,9 +143,15 @@ func (l *library) part(m migDevice, of *reader) part {
 
 // processes returns the processes that use a GPU. NVML does not report process names to every user.
 func (l *library) processes(r *reader) []process {
+	return append(l.processesOf(r, "nvmlDeviceGetComputeRunningProcesses_v3", "C"),
+		l.processesOf(r, "nvmlDeviceGetMPSComputeRunningProcesses_v3", "M+C")...)
+}
+
+// processesOf returns the processes that a function of NVML lists, as processes of a kind.
+func (l *library) processesOf(r *reader, symbol, kind string) []process {
 	count := uint32(1024)
 	infos := make([]processInfo, count)
-	err := l.deviceValues(r.handle, "nvmlDeviceGetComputeRunningProcesses_v3", unsafe.Pointer(&count), unsafe.Pointer(&infos[0]))
+	err := l.deviceValues(r.handle, symbol, unsafe.Pointer(&count), unsafe.Pointer(&infos[0]))
 	if !optionalOf(r, count, err).known {
 		return nil
 	}
@@ -155,7 +161,7 @@ func (l *library) processes(r *reader) []process {
 		if err != nil {
 			name = "[Not Found]"
 		}
-		list = append(list, process{info, name})
+		list = append(list, process{info, name, kind})
 	}
 	return list
 }

@@ -148,8 +148,8 @@ func (n node) writeProcesses(b *strings.Builder) {
 	for _, d := range n.devices {
 		for _, p := range d.processes {
 			found = true
-			b.WriteString(row(fmt.Sprintf(" %4d  %4s %4s %16d      C   %-35s %9s ",
-				d.index, instance(p.gpuInstance), instance(p.computeInstance), p.pid, shorten(p.name, 35), fmt.Sprintf("%dMiB", p.memory>>20))))
+			b.WriteString(row(fmt.Sprintf(" %4d  %4s %4s %16d %6s   %-35s %9s ",
+				d.index, instance(p.gpuInstance), instance(p.computeInstance), p.pid, p.kind, shorten(p.name, 35), fmt.Sprintf("%dMiB", p.memory>>20))))
 		}
 	}
 	if !found {

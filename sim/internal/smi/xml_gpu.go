@@ -66,7 +66,7 @@ func (w *xmlWriter) processes(r *reader) {
 				w.value("gpu_instance_id", instance(p.gpuInstance))
 				w.value("compute_instance_id", instance(p.computeInstance))
 				w.value("pid", fmt.Sprint(p.pid))
-				w.value("type", "C")
+				w.value("type", p.kind)
 				w.value("process_name", p.name)
 				w.value("used_memory", fmt.Sprintf("%d MiB", p.memory>>20))
 			})

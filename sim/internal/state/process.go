@@ -17,6 +17,8 @@ type Process struct {
 	ComputeInstance int    `json:"computeInstance"`
 	MemoryBytes     uint64 `json:"memoryBytes"`
 	Use             Use    `json:"use,omitzero"`
+	// MPS is set for a client of MPS.
+	MPS bool `json:"mps,omitzero"`
 }
 
 // Use is the share of a GPU that a process uses, in percent.
@@ -93,6 +95,9 @@ func (s *State) putEntry(p Process, entry C.struct_sim_proc) error {
 	}
 	entry.gi, entry.ci = instanceWord(p.GPUInstance), instanceWord(p.ComputeInstance)
 	entry.memory = C.uint64_t(p.MemoryBytes)
+	if p.MPS {
+		entry.mps = 1
+	}
 	err := statusError(C.sim_put_proc(s.sim, &entry))
 	if errors.Is(err, ErrNoRoom) {
 		return fmt.Errorf("%w: the table holds %d processes; end some", err, int(C.SIM_MAX_PROCS))
@@ -182,7 +187,7 @@ func (s *State) InUse(slot Slot, gi, ci int) (bool, error) {
 func (s *State) processes(ref C.struct_sim_ref) []Process {
 	var list []Process
 	for _, entry := range s.entries(ref) {
-		p := Process{PID: int(entry.pid), GPUInstance: WholeGPU, ComputeInstance: WholeGPU, MemoryBytes: uint64(entry.memory), Use: useOf(entry.use)}
+		p := Process{PID: int(entry.pid), GPUInstance: WholeGPU, ComputeInstance: WholeGPU, MemoryBytes: uint64(entry.memory), Use: useOf(entry.use), MPS: entry.mps != 0}
 		if entry.gi != C.SIM_NO_INSTANCE {
 			p.GPUInstance, p.ComputeInstance = int(entry.gi), int(entry.ci)
 		}

@@ -18,14 +18,14 @@ static uint32_t mode_for(struct sim *sim, const struct sim_proc *proc)
 }
 
 /* others reports whether the table has another process on the GPU or MIG device of
- * an entry. */
+ * an entry. Clients of MPS do not count: their server does. */
 static bool others(struct sim *sim, const struct sim_proc *proc, struct sim_scope scope)
 {
 	struct sim_proc list[SIM_MAX_PROCS];
 	uint32_t n = sim_procs_on(sim, scope, list, SIM_MAX_PROCS);
 
 	for (uint32_t i = 0; i < n; i++) {
-		if (list[i].pid != proc->pid || list[i].ns != proc->ns)
+		if (!list[i].mps && (list[i].pid != proc->pid || list[i].ns != proc->ns))
 			return true;
 	}
 	return false;
@@ -46,6 +46,8 @@ enum sim_status sim_start_proc(struct sim *sim, const struct sim_proc *proc)
 {
 	struct sim_scope scope = {{proc->slot, proc->generation}, proc->gi, proc->ci};
 
+	if (proc->mps) /* the mode has admitted its server */
+		return sim_put_proc(sim, proc);
 	switch (mode_for(sim, proc)) {
 	case SIM_COMPUTE_PROHIBITED:
 		return SIM_IN_USE;

@@ -191,6 +191,8 @@ enum sim_error sim_open(const char *path, struct sim **out)
 	bool writable = true;
 	int fd = open(path, O_RDWR | O_CLOEXEC);
 
+	if (fd < 0 && errno == EROFS && (fd = sim_open_copy(path)) < 0)
+		errno = EROFS;
 	if (fd < 0 && (errno == EACCES || errno == EPERM || errno == EROFS)) {
 		writable = false;
 		fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -221,7 +221,7 @@ bool sim_in_use(struct sim *sim, struct sim_scope scope);
  * instance, of a MIG device. NOT_FOUND: the instance was destroyed. */
 enum sim_status sim_set_compute_mode(struct sim *sim, struct sim_ref gpu, uint64_t instance, uint32_t mode);
 /* sim_start_proc is sim_put_proc for the calling process, which makes its first context.
- * IN_USE: the compute mode does not admit the process. */
+ * IN_USE: the compute mode does not admit the process. It admits clients of MPS. */
 enum sim_status sim_start_proc(struct sim *sim, const struct sim_proc *proc);
 
 #endif

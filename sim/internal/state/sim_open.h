@@ -19,4 +19,7 @@ struct sim {
 	char *proc, *dev;
 };
 
+/* sim_copy.c */
+int sim_open_copy(const char *path);
+
 #endif

@@ -162,7 +162,7 @@ enum sim_status sim_put_proc(struct sim *sim, const struct sim_proc *proc)
 
 	if (proc->slot >= SIM_MAX_GPUS)
 		return SIM_INVALID_ARGUMENT;
-	entry.marked = own(proc) && sim_mark(sim, proc);
+	entry.marked = own(proc) && (proc->mps || sim_mark(sim, proc));
 	if (!writable && !entry.marked)
 		return SIM_NO_PERMISSION;
 	if (writable)

@@ -201,6 +201,7 @@ struct sim_proc {
 	 * removed. */
 	uint64_t ns, started;
 	uint64_t marked; /* it has a mark, which other namespaces see */
+	uint64_t mps;    /* it is a client of MPS. The mark is its server's */
 	/* Its utilization, in percent, since used_at in us since 1970. */
 	uint32_t use[SIM_USES];
 	uint64_t used_at;
