@@ -204,23 +204,34 @@ func TestTheUserCanReplaceAVariableByItsOtherNames(t *testing.T) {
 			for _, v := range c.Env {
 				sets[v.Name] = true
 			}
-			for _, names := range otherNames(t, c.Name) {
-				for i, other := range names {
-					if slices.ContainsFunc(names, func(n string) bool { return slices.Contains(inPod, n) }) || sets[other] || theirs[other] {
+			flags := otherNames(t, c.Name)
+			for i := 1; slices.ContainsFunc(flags, func(names []string) bool { return i < len(names) }); i++ {
+				// The other name with this number, of all flags at once. earlier has the names before it.
+				var env []any
+				earlier := map[string][]string{}
+				for _, names := range flags {
+					if i >= len(names) || slices.ContainsFunc(names, func(n string) bool { return slices.Contains(inPod, n) }) || sets[names[i]] || theirs[names[i]] {
 						continue
 					}
-					values := maps.Clone(v.values)
-					if values == nil {
-						values = map[string]any{}
-					}
-					values["env"] = []any{map[string]any{"name": other, "value": "other"}}
-					out, err := release{chart: chart, values: values}.render()
-					if err != nil {
-						t.Fatalf("%s: %s: %v", v.path(), other, err)
-					}
-					for _, v := range containers(t, out)[0].Env {
+					env = append(env, map[string]any{"name": names[i], "value": "other"})
+					earlier[names[i]] = names[:i]
+				}
+				if len(env) == 0 {
+					continue
+				}
+				values := maps.Clone(v.values)
+				if values == nil {
+					values = map[string]any{}
+				}
+				values["env"] = env
+				out, err := release{chart: chart, values: values}.render()
+				if err != nil {
+					t.Fatalf("%s: %v: %v", v.path(), env, err)
+				}
+				for _, v := range containers(t, out)[0].Env {
+					for other, names := range earlier {
 						// Of several variables of a flag, the first one wins.
-						if sets[v.Name] && !theirs[v.Name] && slices.Contains(names[:i], v.Name) {
+						if sets[v.Name] && !theirs[v.Name] && slices.Contains(names, v.Name) {
 							t.Errorf("%s: the chart sets %s, and the user %s", chart, v.Name, other)
 						}
 					}
@@ -274,21 +285,25 @@ func TestTheUserCanReplaceAVariable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		var env []any
 		for _, v := range containers(t, text)[0].Env {
-			out, err := release{chart: chart, values: set(t, "env[0].name="+v.Name+",env[0].value=/elsewhere")}.render()
-			if err != nil {
-				t.Fatalf("%s: %v", v.Name, err)
+			env = append(env, map[string]any{"name": v.Name, "value": "/elsewhere"})
+		}
+		out, err := release{chart: chart, values: map[string]any{"env": env}}.render()
+		if err != nil {
+			t.Fatalf("%s: %v", chart, err)
+		}
+		for i, c := range containers(t, out) {
+			seen := map[string]string{}
+			for _, v := range c.Env {
+				if _, twice := seen[v.Name]; twice {
+					t.Errorf("%s: container %s has %s twice", chart, c.Name, v.Name)
+				}
+				seen[v.Name] = v.Value
 			}
-			if !strings.Contains(out, "/elsewhere") {
-				t.Errorf("%s: the chart does not set %s as the user does", chart, v.Name)
-			}
-			for _, c := range containers(t, out) {
-				seen := map[string]bool{}
-				for _, v := range c.Env {
-					if seen[v.Name] {
-						t.Errorf("%s: container %s has %s twice", chart, c.Name, v.Name)
-					}
-					seen[v.Name] = true
+			for _, v := range env {
+				if name := v.(map[string]any)["name"].(string); i == 0 && seen[name] != "/elsewhere" {
+					t.Errorf("%s: the chart does not set %s as the user does", chart, name)
 				}
 			}
 		}
