@@ -4,8 +4,8 @@
 # gotestsum appends, it runs these tests of one package alone.
 #
 # The tests on clusters run one after the other, because each uses the whole machine, and mostly wait.
-# All other tests run at the same time as them, one module after the other. Tests that compute have a
-# lower priority, so that they do not delay the clusters. Packages whose code starts or synchronizes
+# All other tests run at the same time as them, two packages at a time. Tests that compute have a lower
+# priority, so that they do not delay the clusters. Packages whose code starts or synchronizes
 # goroutines are tested with the race detector, which makes a process three times slower. All others
 # are compiled like the programs in bin/, so that shared packages are compiled once.
 set -uo pipefail
@@ -30,10 +30,10 @@ run() {
     . "$root/tools/compile.env"
     tags=$tags,grpcnotrace,urfave_cli_no_docs${asked:+,$asked} flags=()
   fi
-  # Charts are rendered with much garbage and little memory. The programs of other tests collect
-  # garbage as on a node.
+  # Tests that compute render charts, with much garbage and little memory. The programs of other tests
+  # collect garbage as on a node.
   local unset="-u GOMEMLIMIT -u GOFLAGS -u GOGC"
-  case $3 in charts | orchestrator) unset=${unset% -u GOGC} ;; esac
+  case $2:$3 in *:charts | *:orchestrator | 10:test/e2e) unset=${unset% -u GOGC} ;; esac
   cd "$root/$3" || return
   nice -n "$2" go test -json -tags "$tags" "${flags[@]}" -exec "env $unset" "${args[@]}" "${@:4}"
 }
@@ -76,7 +76,7 @@ starting=(./dashboards ./engines ./nvidia ./stack)
 # Each line of work is a group of processes, which ends with this script.
 set -m
 events=$(mktemp) pids=()
-trap 'kill -- "${pids[@]/#/-}" 2>/dev/null; rm -f "$events"' EXIT
+trap 'kill -- "${pids[@]/#/-}" 2>/dev/null; rm -f "$events" "$events.failed"' EXIT
 
 # line COMMAND…: runs a command that appends its events to the file of all commands. Go writes each
 # event with one call, so the kernel does not mix events of several commands. Separate files or a
@@ -98,26 +98,38 @@ on_clusters() {
   run shipped 0 test/e2e -p 1 "${packages[@]}"
 }
 
-# beside: runs all other tests.
+# beside: runs all other tests. Two runs of Go test one package at a time each: if one run tested two
+# packages, the second processor would wait for the longest package of each module.
 beside() {
-  local module all list flavor packages status=0
+  set +m # the runs end with this group
+  local module all list flavor packages
   for module in "${modules[@]}"; do
     case $module in test/*) continue ;; esac
-    all=$(packages "$module") || { status=1; continue; }
+    all=$(packages "$module") || { failed; continue; }
     list=$(grep -xF "$(raced "$module")" <<<"$all")
     for flavor in raced shipped; do
       [ $flavor = raced ] || list=$(grep -vxF "$list" <<<"$all")
       mapfile -t packages < <(grep . <<<"$list")
-      [ ${#packages[@]} -eq 0 ] || (run $flavor 10 "$module" "${packages[@]}") || status=1
+      [ ${#packages[@]} -eq 0 ] || one_of_two $flavor 10 "$module" "${packages[@]}"
     done
   done
-  ! has test/e2e || (run shipped 10 test/e2e "${computing[@]}") || status=1
-  ! has test/e2e || (run shipped 0 test/e2e -p 1 "${starting[@]}") || status=1
   for module in "${modules[@]}"; do
-    case $module in test/cluster | test/e2e) continue ;; test/*) (run shipped 0 "$module" -p 1 ./...) || status=1 ;; esac
+    case $module in test/cluster | test/e2e) ;; test/*) one_of_two shipped 0 "$module" ./... ;; esac
   done
-  return $status
+  ! has test/e2e || one_of_two shipped 10 test/e2e "${computing[@]}"
+  ! has test/e2e || one_of_two shipped 0 test/e2e "${starting[@]}"
+  wait
+  [ ! -e "$events.failed" ]
 }
+
+# one_of_two FLAVOR PRIORITY MODULE ARGUMENT…: starts a run when less than two are running.
+one_of_two() {
+  while [ "$(jobs -rp | wc -l)" -gt 1 ]; do wait -n; done
+  (run "$1" "$2" "$3" -p 1 "${@:4}") || failed &
+}
+
+# failed: notes that a run of beside has failed.
+failed() { : >"$events.failed"; }
 
 sleep infinity &
 end=$!

@@ -15,7 +15,7 @@ import (
 )
 
 // tested is a checkout whose tests are run by a program "go" that only says which packages it got,
-// and whether with the race detector, and sleeps if SLOW says how long. pkg/part starts goroutines,
+// and whether with the race detector, and fails for the package FAILS, and sleeps if SLOW says how long. pkg/part starts goroutines,
 // pkg/locks synchronizes them, pkg/tests starts some in its tests only, pkg/pure does not, and the
 // tests of pkg/whole run a whole program.
 func tested(t *testing.T) checkout {
@@ -43,6 +43,7 @@ if [ "$1" = list ]; then
 fi
 [[ " $* " == *" -race "* ]] && raced=true || raced=false
 for package; do [[ "$package" != */* ]] || echo "{\"Action\":\"start\",\"Package\":\"$package\",\"Raced\":$raced}"; done
+[[ -z "${FAILS:-}" || " $* " != *"$FAILS"* ]] || exit 1
 sleep "${SLOW:-0}"
 `,
 	}, "test-events.sh", "compile.env", "modules.sh")
@@ -56,6 +57,19 @@ func TestPackagesThatCannotBeListedAreAFailure(t *testing.T) {
 	c := tested(t)
 	if out, err := c.run([]string{c.withFake(), "BROKEN=yes"}, "test-events.sh", "-tags", "e2e"); err == nil {
 		t.Errorf("it succeeds without the tests on clusters: %s", out)
+	}
+}
+
+// TestTestsThatFailAreAFailure has tests that fail in each line of work, also in one of two runs at a time.
+func TestTestsThatFailAreAFailure(t *testing.T) {
+	c := tested(t)
+	for _, fails := range []string{"pkg/part", "pkg/pure", "./...", "./tools", "./stack", "test/e2e/demo"} {
+		if out, err := c.run([]string{c.withFake(), "FAILS=" + fails}, "test-events.sh", "-tags", "e2e"); err == nil {
+			t.Errorf("it succeeds although the tests of %s fail: %s", fails, out)
+		}
+	}
+	if out, err := c.run([]string{c.withFake(), "FAILS=another"}, "test-events.sh", "-tags", "e2e"); err != nil {
+		t.Errorf("nothing fails: %v: %s", err, out)
 	}
 }
 
