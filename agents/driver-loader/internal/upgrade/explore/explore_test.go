@@ -1,4 +1,6 @@
-package upgrade_test
+// Package explore_test explores all interleavings of upgrades and grants. It is a package of its own because the race
+// detector, with which the tests of package upgrade run, makes it take fifteen times as long.
+package explore_test
 
 import (
 	"fmt"
