@@ -28,41 +28,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tools is the folder with our tools, which TestMain builds. The tests start themselves
-// again in namespaces: the variable tells them where it is.
-const toolsVariable = "ATTACK_BIN"
-
-// ownVariable is set if the tools are ours, which have all commands.
-const ownVariable = "ATTACK_OWN"
-
-func TestMain(m *testing.M) {
-	if folder := os.Getenv(toolsVariable); folder != "" {
-		if found, err := filepath.Glob(filepath.Join(folder, "nvidia-c*")); err != nil || len(found) == 0 {
-			// All tests would be skipped, which looks like a success.
-			fmt.Fprintf(os.Stderr, "%s: %s has no nvidia-cdi-hook and no nvidia-container-cli: name the folder of the tools\n", toolsVariable, folder)
-			os.Exit(1)
-		}
-		os.Exit(m.Run())
-	}
-	dir, err := os.MkdirTemp("", "attack")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := 1
-	build := exec.CommandContext(context.Background(), "go", "build", "-o", dir, "../../tools/...")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build the tools: %v\n%s", err, out)
-	} else {
-		os.Setenv(toolsVariable, dir)
-		os.Setenv(ownVariable, "true")
-		code = m.Run()
-	}
-	os.RemoveAll(dir)
-	os.Exit(code)
-}
-
 // runs is how often a race is tried.
 func runs(t *testing.T) int {
 	t.Helper()
