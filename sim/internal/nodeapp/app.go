@@ -129,13 +129,13 @@ func (s *settings) newAgent(_ *cli.Context, log *slog.Logger) (*agent.Agent, err
 	if err != nil {
 		return nil, cmdline.Usagef("the agent reads the labels of its Node, and cannot reach the API server: %w: set --kubeconfig, or use gpu-sim, which works without Kubernetes", err)
 	}
-	cfg := s.config(pools, log)
-	cfg.Report = api.Event
-	d := daemon.New(cfg)
 	loads, err := s.loads.Open(podload.Target{Root: s.root, Name: s.cluster.NodeName, Client: api.Client, Event: api.Event}, log)
 	if err != nil {
 		return nil, cmdline.Usagef("%w", err)
 	}
+	cfg := s.config(pools, log)
+	cfg.Report, cfg.Made = api.Event, loads.Wake
+	d := daemon.New(cfg)
 	shows := inject.New(inject.Config{Root: s.root, Hook: node.HookIn(filepath.Join(s.run, "driver")), Socket: s.nri, Event: api.Event, Log: log})
 	owner := s.cluster.Owner(api, log)
 	owner.Left, owner.Watched = true, true

@@ -103,29 +103,21 @@ func (s Simulation) Check() error {
 	if s.GPUs < 1 {
 		errs = append(errs, fmt.Errorf("%d GPUs: want 1 to %d", s.GPUs, state.MaxGPUs))
 	}
-	known := s
-	_, unknown := model.FindBuiltin(s.Model)
-	if unknown != nil {
-		known.Model = model.Default // to check the rest
-	}
-	bad := errors.Join(unknown, known.Spec("").Validate())
+	m, unknown := model.FindBuiltin(s.Model)
+	bad := errors.Join(unknown, s.spec(m, "").Validate())
 	errs = append(errs, bad)
 	if _, err := s.latency(); err != nil {
 		errs = append(errs, err)
 	}
 	if bad == nil {
-		errs = append(errs, s.checkMIG(), s.checkFabric())
+		errs = append(errs, s.checkMIG(m), s.checkFabric(m))
 	}
 	return errors.Join(errs...)
 }
 
-func (s Simulation) checkMIG() error {
+func (s Simulation) checkMIG(m model.Model) error {
 	requests, err := s.Requests()
 	if err != nil || len(requests) == 0 {
-		return err
-	}
-	m, err := model.FindBuiltin(s.Model)
-	if err != nil {
 		return err
 	}
 	board, err := state.BoardOf(m)
@@ -141,15 +133,14 @@ func (s Simulation) checkMIG() error {
 	return errors.Join(errs...)
 }
 
-func (s Simulation) checkFabric() error {
+func (s Simulation) checkFabric(m model.Model) error {
 	if s.Fabric == "" {
 		return nil
 	}
-	m, err := model.FindBuiltin(s.Model)
-	if err == nil && (m.Server.Links == nil || !m.Server.Links.Fabric) {
+	if m.Server.Links == nil || !m.Server.Links.Fabric {
 		return fmt.Errorf("fabric: %s has none", s.Model)
 	}
-	return errors.Join(err, state.CheckFabric(s.Fabric))
+	return state.CheckFabric(s.Fabric)
 }
 
 // Requests returns the MIG devices of each GPU.
@@ -184,9 +175,14 @@ func (s Simulation) latency() (time.Duration, error) {
 }
 
 // Spec returns the GPUs for the Node of this name. The same name gives the same UUIDs.
-func (s Simulation) Spec(name string) state.Spec {
-	spec := state.NewSpec(s.Model, max(s.GPUs, 0))
-	spec.Node, spec.DriverVersion, spec.IMEXChannels = name, s.DriverVersion, s.IMEXChannels
+func (s Simulation) Spec(name string) (state.Spec, error) {
+	m, err := model.FindBuiltin(s.Model)
+	return s.spec(m, name), err
+}
+
+func (s Simulation) spec(m model.Model, name string) state.Spec {
+	spec := state.NewSpec("", max(s.GPUs, 0))
+	spec.Own, spec.Node, spec.DriverVersion, spec.IMEXChannels = &m, name, s.DriverVersion, s.IMEXChannels
 	return spec
 }
 
