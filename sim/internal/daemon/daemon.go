@@ -41,6 +41,7 @@ type Config struct {
 	// Version is their version.
 	Libraries, Program, Hook, Version string
 	Pools                             []pool.Pool
+	Models                            pool.Models
 	// Real returns why the machine must not simulate GPUs, "" if it may.
 	Real func() (string, error)
 	// Report sends an Event of the Node.
@@ -75,7 +76,7 @@ type choice struct {
 // choose returns what the labels ask for. It derives it again only if they have changed, because it reads a model.
 func (d *Daemon) choose(labels map[string]string) (want *pool.Simulation, problem error) {
 	if c := d.chosen; c.labels == nil || !maps.Equal(c.labels, labels) {
-		want, problem := pool.Choose(labels, d.cfg.Pools)
+		want, problem := pool.Choose(labels, d.cfg.Pools, d.cfg.Models)
 		d.chosen = choice{labels, want, problem}
 	}
 	return d.chosen.want, d.chosen.problem
