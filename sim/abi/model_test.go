@@ -164,3 +164,32 @@ func TestFiguresHaveSources(t *testing.T) {
 		}
 	}
 }
+
+// An own model is divided by the program that uses it, as every other model.
+func TestAnOwnModelThroughNVML(t *testing.T) {
+	m, err := model.ParseOwn("mine", []byte(`{"base": "h100-80", "product": "NVIDIA Mine", "computeCapability": "9.1", "memoryMiB": {"total": 4096, "reserved": 96},
+		"mig": {"computeSlices": 2, "memorySlices": 2, "sliceSMs": 7, "profiles": [
+			{"name": "1g.2gb", "number": 0, "id": 19, "slices": 1, "size": 1, "starts": [0, 1], "max": 2, "memoryMiB": 1984, "sms": 7, "copies": 1},
+			{"name": "2g.4gb", "number": 1, "id": 14, "slices": 2, "size": 2, "starts": [0], "max": 1, "memoryMiB": 4000, "sms": 14, "copies": 2}]}}`))
+	mustDo(t, err)
+	spec := state.NewSpec("", 1)
+	spec.Own = &m
+	machine := newMachine(t, spec)
+	lib := machine.session(t)
+	d := device(t, lib, 0)
+	checkIdentity(t, d, m)
+	checkFigures(t, d, m)
+	checkProfiles(t, d, m)
+	_, ret := d.SetMigMode(nvml.DEVICE_MIG_ENABLE)
+	mustBe(t, "nvmlDeviceSetMigMode", ret, nvml.SUCCESS)
+	for range 2 {
+		compute(t, instance(t, d, nvml.GPU_INSTANCE_PROFILE_1_SLICE), nvml.COMPUTE_INSTANCE_PROFILE_1_SLICE)
+	}
+	var names []string
+	for _, mig := range migDevices(t, d) {
+		name, ret := mig.GetName()
+		mustBe(t, "nvmlDeviceGetName", ret, nvml.SUCCESS)
+		names = append(names, name)
+	}
+	mustEqual(t, "MIG devices", []string{"NVIDIA Mine MIG 1g.2gb", "NVIDIA Mine MIG 1g.2gb"}, names)
+}

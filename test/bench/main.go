@@ -21,6 +21,7 @@ import (
 	"outrigger.dev/test/bench/internal/dcgmexporter"
 	"outrigger.dev/test/bench/internal/deviceplugin"
 	"outrigger.dev/test/bench/internal/featurediscovery"
+	"outrigger.dev/test/bench/internal/gpusim"
 	"outrigger.dev/test/bench/internal/migmanager"
 	"outrigger.dev/test/bench/internal/orchestrator"
 	"outrigger.dev/test/bench/internal/process"
@@ -42,11 +43,11 @@ func app() *cli.App {
 		Flags: append(scaleFlags(), []cli.Flag{
 			&cli.PathFlag{
 				Name: "bin", EnvVars: []string{"BENCH_BIN"}, DefaultText: "the folder of bench",
-				Usage: "`FOLDER` with gpu-sim, lib/ and the agents: " + strings.Join(agents(), ", "),
+				Usage: "`FOLDER` with gpu-sim, gpu-sim-hook, lib/ and the agents: " + strings.Join(append(agents(), gpusim.Name), ", "),
 			},
 			&cli.StringFlag{
 				Name: "agent", EnvVars: []string{"BENCH_AGENT"}, DefaultText: "all",
-				Usage: "`NAME` of the only agent to measure: " + strings.Join(append(agents(), orchestrator.Name), " or "),
+				Usage: "`NAME` of the only agent to measure: " + text.OneOf(everything()),
 			},
 			&cli.IntFlag{
 				Name: "runs", EnvVars: []string{"BENCH_RUNS"}, Value: 15,
@@ -96,10 +97,13 @@ func onceCommand() *cli.Command {
 // gpus is the initial number of GPUs of the simulated node.
 const gpus = 8
 
-// agents returns the names of the agents that bench measures.
+// agents returns the names of the agents that bench measures in a simulated node.
 func agents() []string {
 	return []string{deviceplugin.Name, featurediscovery.Name, containertoolkit.Name, dcgmexporter.Name, migmanager.Name}
 }
+
+// everything returns the values of --agent.
+func everything() []string { return append(agents(), gpusim.Name, orchestrator.Name) }
 
 // chosen returns the agents that the command line selects.
 func chosen(c *cli.Context) ([]string, error) {
@@ -110,7 +114,7 @@ func chosen(c *cli.Context) ([]string, error) {
 	case slices.Contains(agents(), only):
 		return []string{only}, nil
 	default:
-		return nil, cmdline.Usagef("flag --agent: invalid value %q: must be %s", only, text.OneOf(append(agents(), orchestrator.Name)))
+		return nil, cmdline.Usagef("flag --agent: invalid value %q: must be %s", only, text.OneOf(everything()))
 	}
 }
 
@@ -136,12 +140,17 @@ func folder(c *cli.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, name := range append(names, "gpu-sim") {
+	return bin, find(bin, append(names, "gpu-sim")...)
+}
+
+// find fails if a program is missing.
+func find(bin string, names ...string) error {
+	for _, name := range names {
 		if _, err := os.Stat(filepath.Join(bin, name)); err != nil {
-			return "", fmt.Errorf("find binary: %w (build it: make build)", err)
+			return fmt.Errorf("find binary: %w (build it: make build)", err)
 		}
 	}
-	return bin, nil
+	return nil
 }
 
 // runner measures one agent, or runs it under load.

@@ -13,7 +13,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/pkg/cmdline"
+	"outrigger.dev/test/bench/internal/gpusim"
 	"outrigger.dev/test/bench/internal/orchestrator"
+	"outrigger.dev/test/bench/internal/process"
 	"outrigger.dev/test/bench/internal/report"
 )
 
@@ -47,23 +49,58 @@ func scaleFlags() []cli.Flag {
 	}
 }
 
-// benchAll measures the agents in a simulated node, and the orchestrator on a cluster. If the
-// command line selects one of them, it measures only that one.
+// benchAll measures the agents in a simulated node, the agent that simulates GPUs on a machine without them, and the
+// orchestrator on a cluster. If the command line selects one of them, it measures only that one.
 func benchAll(c *cli.Context) error {
 	if c.Duration("rest") <= 0 {
 		return cmdline.Usagef("flag --rest: invalid value %s: must be more than 0", c.Duration("rest"))
 	}
 	only := c.String("agent")
-	if only != orchestrator.Name {
+	if only != orchestrator.Name && only != gpusim.Name {
 		if err := inNode(c, measure); err != nil {
 			return err
 		}
 	}
 	// In the node, this process measures only the agents.
-	if c.Path("node") != "" || only != "" && only != orchestrator.Name {
+	if c.Path("node") != "" {
 		return nil
 	}
-	return measureScale(c)
+	if only == "" || only == gpusim.Name {
+		if err := measureSimulator(c); err != nil {
+			return err
+		}
+	}
+	if only == "" || only == orchestrator.Name {
+		return measureScale(c)
+	}
+	return nil
+}
+
+// measureSimulator measures the agent that simulates GPUs.
+func measureSimulator(c *cli.Context) error {
+	if os.Geteuid() != 0 {
+		return errors.New("start a machine without GPUs: it needs a mount namespace: run as root")
+	}
+	if n := c.Int("runs"); n < 1 {
+		return cmdline.Usagef("flag --runs: invalid value %d: must be at least 1", n)
+	}
+	bin, err := binFolder(c)
+	if err != nil {
+		return err
+	}
+	if err := find(bin, gpusim.Name, "gpu-sim", "gpu-sim-hook"); err != nil {
+		return err
+	}
+	if err := process.Settle(c.Context, filepath.Join(bin, gpusim.Name)); err != nil {
+		return err
+	}
+	table := report.New(os.Stdout, os.Stderr)
+	bench := gpusim.Bench{Bin: bin, Runs: c.Int("runs"), Rest: c.Duration("rest"), Report: table}
+	if err = bench.Run(c.Context); err != nil {
+		err = fmt.Errorf("%s: %w", gpusim.Name, err)
+	}
+	// Print the results even if a later measurement failed.
+	return errors.Join(err, table.Print(), table.Save(c.Path("results"), gpusim.Name))
 }
 
 // measureScale measures the orchestrator on each number of nodes.

@@ -18,6 +18,7 @@ metrics:
     labels: {}
   tls:
     secretName: ""
+models: {}
 nameOverride: ""
 namespaceOverride: ""
 networkPolicy:

@@ -19,6 +19,10 @@
 - name: POOLS
   value: {{ include "gpu-sim.pools" $ | quote }}
 {{- end }}
+{{- with .Values.models }}
+- name: MODELS
+  value: {{ toJson . | quote }}
+{{- end }}
 {{- end -}}
 
 {{- /* The pools as JSON, without keys that have no value. */ -}}

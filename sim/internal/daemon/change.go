@@ -11,7 +11,6 @@ import (
 
 	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/kube"
-	"outrigger.dev/pkg/pace"
 	"outrigger.dev/sim/internal/node"
 	"outrigger.dev/sim/internal/pool"
 	"outrigger.dev/sim/internal/state"
@@ -67,7 +66,7 @@ func (d *Daemon) replace(ctx context.Context, seen observed, want pool.Simulatio
 	if err != nil {
 		return errors.Join(err, d.hide())
 	}
-	pace.Signal(d.made)
+	d.announce()
 	text := fmt.Sprintf("this node simulates %d GPUs of the model %s", want.GPUs, want.Model)
 	d.cfg.Report(kube.Event{Reason: "GPUsSimulated", Message: text})
 	return nil
@@ -75,8 +74,12 @@ func (d *Daemon) replace(ctx context.Context, seen observed, want pool.Simulatio
 
 // open returns a node with the wanted GPUs, whose driver is not loaded.
 func (d *Daemon) open(seen observed, want pool.Simulation) (*node.Node, error) {
+	spec, err := want.Spec(d.cfg.Name)
+	if err != nil {
+		return nil, err
+	}
 	cfg := node.Config{
-		Root: d.cfg.Root, Spec: want.Spec(d.cfg.Name), Libraries: d.cfg.Libraries, Program: d.cfg.Program, Hook: d.cfg.Hook, Host: d.cfg.Host,
+		Root: d.cfg.Root, Spec: spec, Libraries: d.cfg.Libraries, Program: d.cfg.Program, Hook: d.cfg.Hook, Host: d.cfg.Host,
 	}
 	if seen.folder {
 		n, err := node.Exchange(cfg)
@@ -149,7 +152,7 @@ func (d *Daemon) keep() (err error) {
 		return errors.Join(err, d.forget()) // the next step makes the GPUs again
 	}
 	defer func() { err = errors.Join(err, n.Close()) }()
-	pace.Signal(d.made)
+	d.announce()
 	return errors.Join(n.Show(d.cfg.Shown), n.FollowMachine())
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,7 +22,7 @@ import (
 const (
 	// recheck is how often the daemon restores what another program has removed, and looks for devices that
 	// appeared on the PCI bus.
-	recheck = 30 * time.Second
+	recheck = time.Minute
 	// retryMost is the longest pause after an error, such as a layout that does not fit.
 	retryMost = 5 * time.Minute
 )
@@ -40,11 +41,14 @@ type Config struct {
 	// Version is their version.
 	Libraries, Program, Hook, Version string
 	Pools                             []pool.Pool
+	Models                            pool.Models
 	// Real returns why the machine must not simulate GPUs, "" if it may.
 	Real func() (string, error)
 	// Report sends an Event of the Node.
 	Report func(kube.Event)
-	Log    *slog.Logger
+	// Made is called after GPUs were made, and after each check of them. It may be nil.
+	Made func()
+	Log  *slog.Logger
 }
 
 // Daemon keeps the simulated GPUs of its node.
@@ -53,16 +57,36 @@ type Daemon struct {
 	loop *reconcile.Loop
 	// labels is nil until the labels of the Node are known.
 	labels atomic.Pointer[map[string]string]
-	// made wakes Follow when GPUs were made.
+	// made wakes Follow as Config.Made says.
 	made chan struct{}
-	// reported is the last problem that an Event reported. The goroutine of Run owns it.
+	// The goroutine of Run owns chosen and reported. reported is the last problem that an Event reported.
+	chosen   choice
 	reported string
 	// mu is held while the node's files change.
 	mu sync.Mutex
 }
 
+// choice is what the labels of the Node ask for.
+type choice struct {
+	labels  map[string]string
+	want    *pool.Simulation
+	problem error
+}
+
+// choose returns what the labels ask for. It derives it again only if they have changed, because it reads a model.
+func (d *Daemon) choose(labels map[string]string) (want *pool.Simulation, problem error) {
+	if c := d.chosen; c.labels == nil || !maps.Equal(c.labels, labels) {
+		want, problem := pool.Choose(labels, d.cfg.Pools, d.cfg.Models)
+		d.chosen = choice{labels, want, problem}
+	}
+	return d.chosen.want, d.chosen.problem
+}
+
 // New returns a Daemon. It does nothing before Run.
 func New(cfg Config) *Daemon {
+	if cfg.Made == nil {
+		cfg.Made = func() {}
+	}
 	d := &Daemon{cfg: cfg, made: make(chan struct{}, 1)}
 	d.loop = reconcile.New(reconcile.Config{
 		Name: "simulated gpus", Step: d.step, Starting: errors.New("start: the labels of the Node are not known yet"),
@@ -75,6 +99,12 @@ func New(cfg Config) *Daemon {
 func (d *Daemon) Labelled(labels map[string]string) {
 	d.labels.Store(&labels)
 	d.loop.Wake()
+}
+
+// announce wakes those who wait for GPUs.
+func (d *Daemon) announce() {
+	pace.Signal(d.made)
+	d.cfg.Made()
 }
 
 // Run keeps the GPUs until ctx ends. They stay then.
@@ -117,7 +147,7 @@ func (d *Daemon) reconcile(ctx context.Context, labels map[string]string) error 
 	if err != nil {
 		return err
 	}
-	want, problem := pool.Choose(labels, d.cfg.Pools)
+	want, problem := d.choose(labels)
 	switch act := next(seen, want, problem); act {
 	case remove:
 		return errors.Join(d.remove(), d.refusal(seen, problem))

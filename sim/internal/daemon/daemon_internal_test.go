@@ -27,6 +27,8 @@ type rig struct {
 	labels map[string]string
 	real   string
 	events []kube.Event
+	// made counts calls of Config.Made.
+	made int
 }
 
 func newRig(t *testing.T) *rig {
@@ -52,6 +54,7 @@ func newRig(t *testing.T) *rig {
 		Host:   node.Host{ProcDevices: filepath.Join(dir, "devices"), PCIDevices: filepath.Join(dir, "pci"), Dev: r.Dev},
 		Real:   func() (string, error) { return r.real, nil },
 		Report: func(e kube.Event) { r.events = append(r.events, e) },
+		Made:   func() { r.made++ },
 		Log:    slog.New(slog.DiscardHandler),
 	}
 	return r
@@ -114,8 +117,10 @@ func TestAMachineFollowsItsLabel(t *testing.T) {
 	before := r.Listing()
 	assert.NilError(t, r.with("").process())
 	assert.Equal(t, before, r.Listing())
+	assert.Equal(t, r.made, 0)
 	assert.NilError(t, r.with("h100-80x8").process())
 	r.has(8, "H100")
+	assert.Equal(t, r.made, 1)
 	assert.NilError(t, r.with("a100-40x2").process())
 	r.has(2, "A100")
 	assert.ErrorContains(t, r.with("h900x1").process(), `model "h900" is unknown`)

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -33,4 +34,29 @@ func TestAFailureKeepsTheFilesThatContainersHave(t *testing.T) {
 	for i, after := range files() {
 		assert.Check(t, os.SameFile(before[i], after), "%s is another file", after.Name())
 	}
+}
+
+// A change of the values of a model makes other GPUs. A mistake in it has an Event, and keeps the GPUs.
+func TestAnOwnModel(t *testing.T) {
+	r := newRig(t).with("minex1")
+	model := func(text string) {
+		t.Helper()
+		var err error
+		r.cfg.Models, err = pool.ParseModels(`{"mine": ` + text + `}`)
+		assert.NilError(t, err)
+	}
+	model(`{"base": "h100-80", "product": "NVIDIA Mine & Yours"}`)
+	assert.NilError(t, r.process())
+	r.has(1, "NVIDIA Mine & Yours")
+	made := len(r.events)
+	assert.NilError(t, r.process())
+	assert.Equal(t, len(r.events), made, "the same GPUs were made again")
+	model(`{"base": "h100-80", "product": "NVIDIA Mine 2"}`)
+	assert.NilError(t, r.process())
+	r.has(1, "NVIDIA Mine 2")
+	model(`{"product": "NVIDIA Mine 3"}`)
+	const want = "models.mine.memoryMiB: is missing"
+	assert.ErrorContains(t, r.process(), want)
+	r.has(1, "NVIDIA Mine 2")
+	assert.ErrorContains(t, errors.New(r.events[len(r.events)-1].Message), want)
 }

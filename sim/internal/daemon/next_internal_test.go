@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/sim/internal/pool"
 )
 
@@ -39,5 +41,24 @@ func TestNext(t *testing.T) {
 				t.Errorf("next() = %d, want %d", act, c.act)
 			}
 		})
+	}
+}
+
+// Each check of a node asks what its labels ask for, and an answer reads a model.
+func TestChooseReadsAModelOnce(t *testing.T) {
+	d := New(Config{})
+	choose := func(labels map[string]string) *pool.Simulation {
+		t.Helper()
+		s, err := d.choose(labels)
+		assert.NilError(t, err)
+		return s
+	}
+	first := choose(map[string]string{pool.Label: "l4x1"})
+	if again := choose(map[string]string{pool.Label: "l4x1"}); again != first {
+		t.Error("the same labels were read again")
+	}
+	assert.Equal(t, choose(map[string]string{pool.Label: "l4x2"}).GPUs, 2)
+	if none := choose(map[string]string{}); none != nil {
+		t.Errorf("no label asks for %+v", none)
 	}
 }

@@ -27,6 +27,8 @@ type Machine struct {
 	// private is a folder in which mounts do not propagate, as in the root of a container.
 	private    string
 	containers int
+	// before has the mounts that the machine started with.
+	before map[string]bool
 }
 
 // New starts a thread with its own mount namespace, in which mounts are shared, as on a
@@ -50,6 +52,10 @@ func New(t *testing.T) *Machine {
 		assert.Check(t, unix.Unshare(unix.CLONE_NEWNS))
 		assert.Check(t, unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
 		assert.Check(t, unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""))
+		m.before = map[string]bool{}
+		for _, mount := range m.mounts() {
+			m.before[mount] = true
+		}
 		assert.Check(t, unix.Mount("tmpfs", m.Dev, "tmpfs", 0, "mode=755"))
 		assert.Check(t, unix.Mount("tmpfs", m.private, "tmpfs", 0, "mode=755"))
 		assert.Check(t, unix.Mount("", m.private, "", unix.MS_PRIVATE, ""))
@@ -114,17 +120,29 @@ func (m *Machine) Container(f func(on node.Shown)) {
 	}
 }
 
+// mounts returns the root, the mount point and the options of each mount. It runs on the machine.
+func (m *Machine) mounts() []string {
+	text, err := os.ReadFile("/proc/thread-self/mountinfo")
+	assert.Check(m.t, err)
+	var all []string
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		all = append(all, strings.Join(fields[3:6], " "))
+	}
+	return all
+}
+
 // Listing describes what a driver or a simulator can change on the machine: mounts, device nodes,
 // and files.
 func (m *Machine) Listing() string {
 	m.t.Helper()
 	var b strings.Builder
 	m.Do(func() {
-		mounts, err := os.ReadFile("/proc/thread-self/mountinfo")
-		assert.Check(m.t, err)
-		for line := range strings.Lines(string(mounts)) {
-			fields := strings.Fields(line)
-			fmt.Fprintln(&b, fields[3], fields[4], fields[5])
+		for _, mount := range m.mounts() {
+			// Mounts of other programs can end, because they remove the folder.
+			if at := strings.Fields(mount)[1]; !m.before[mount] || strings.HasPrefix(at, "/proc") || strings.HasPrefix(at, "/sys") {
+				fmt.Fprintln(&b, mount)
+			}
 		}
 		for _, dir := range []string{m.Dev, m.Run, "/proc/driver", "/sys/bus/pci/devices"} {
 			names, err := filepath.Glob(dir + "/*")

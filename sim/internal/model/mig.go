@@ -15,11 +15,11 @@ const (
 )
 
 // migOf reads the MIG table of a GPU with this memory in MiB.
-func migOf(v strict.Value, memory int) *MIG {
-	if !v.Set() || isUnknown(v) {
+func migOf(root section, memory int) *MIG {
+	if v := root.Get("mig"); !v.Set() || isUnknown(v) {
 		return nil
 	}
-	t := v.Map("computeSlices", "memorySlices", "sliceSMs", "modeNeedsReset", "lowestPlaceFirst", "profiles")
+	t := root.Map("mig", "computeSlices", "memorySlices", "sliceSMs", "modeNeedsReset", "lowestPlaceFirst", "profiles")
 	m := &MIG{SliceSMs: intOf(t.Get("sliceSMs"), maxNumber)}
 	m.ComputeSlices, m.MemorySlices = required(t.Get("computeSlices"), 1, maxSlices-1), required(t.Get("memorySlices"), 1, maxSlices)
 	m.ModeNeedsReset, _ = t.Get("modeNeedsReset").Bool()
@@ -32,7 +32,7 @@ func migOf(v strict.Value, memory int) *MIG {
 		p := profileOf(entry)
 		m.checkPlaces(entry, p)
 		if p.MemoryMiB > memory && memory > 0 {
-			entry.Fail("memoryMiB %d is more than the memory of the GPU, %d MiB", p.MemoryMiB, memory)
+			entry.Fail("memoryMiB %d is more than the memory of the GPU, %d MiB: reduce it, or write mig: N/A for a GPU without MIG", p.MemoryMiB, memory)
 		}
 		for _, other := range m.Profiles {
 			if other.Name == p.Name || other.Number == p.Number || other.ID == p.ID {

@@ -136,8 +136,8 @@ func Clear(root string) error {
 	n := &Node{root: root}
 	var err error
 	if st, e := state.Open(n.path(stateFile)); e == nil {
-		// Programs that still use the node notice that it is gone.
-		err = errors.Join(st.SetDriver(false), st.Close())
+		// Programs that still use the node notice that it is gone, also if its driver is not loaded.
+		err = errors.Join(st.SetDriver(false), st.Wake(), st.Close())
 	}
 	for _, pattern := range []string{devCtl, devDir + "/nvidia*", devDir + "/" + moveTemp + "*", procDriverDir + "/*", sysDevices + "/*", containerRoot + "/*"} {
 		paths, e := filepath.Glob(n.path(pattern))

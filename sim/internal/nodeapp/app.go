@@ -32,7 +32,7 @@ const stopLimit = 10 * time.Second
 // settings holds the values of the agent's flags.
 type settings struct {
 	cluster               cluster.Settings
-	pools                 string
+	pools, models         string
 	loads                 podload.Settings
 	root, dev             string
 	proc, sys, run, nri   string
@@ -60,7 +60,7 @@ func App() agent.App {
 			Name:  "remove",
 			Usage: "remove the simulated GPUs of this node: mounts, device nodes and files",
 			Action: func(c *cli.Context) error {
-				return s.daemon(nil, slog.New(slog.DiscardHandler)).Remove(c.Context)
+				return daemon.New(s.config(wanted{}, slog.New(slog.DiscardHandler))).Remove(c.Context)
 			},
 		}},
 	}
@@ -76,6 +76,10 @@ func (s *settings) clusterFlags() []cli.Flag {
 		&cli.StringFlag{
 			Name: "pools", EnvVars: []string{"POOLS"}, Destination: &s.pools,
 			Usage: "`LIST` of pools in JSON, each with nodeSelector, model, gpus, mig, fabric, driverVersion, imexChannels and latency; the label " + pool.Label + " of a Node takes precedence",
+		},
+		&cli.StringFlag{
+			Name: "models", EnvVars: []string{"MODELS"}, Destination: &s.models,
+			Usage: "`MAPPING` in JSON from the names of own models, which pools and the label can use, to the keys of a data file; base is the model that has the other keys",
 		},
 	}
 }
@@ -100,14 +104,25 @@ func (s *settings) nodeFlags() []cli.Flag {
 	}
 }
 
-// daemon returns the Daemon that the flags describe.
-func (s *settings) daemon(pools []pool.Pool, log *slog.Logger) *daemon.Daemon {
-	return daemon.New(s.config(pools, log))
+// wanted has the pools and the own models.
+type wanted struct {
+	pools  []pool.Pool
+	models pool.Models
 }
 
-func (s *settings) config(pools []pool.Pool, log *slog.Logger) daemon.Config {
+func (s *settings) wanted() (w wanted, err error) {
+	if w.models, err = pool.ParseModels(s.models); err != nil {
+		return w, cmdline.Usagef("flag --models: %w", err)
+	}
+	if w.pools, err = pool.Parse(s.pools, w.models); err != nil {
+		return w, cmdline.Usagef("flag --pools: %w", err)
+	}
+	return w, nil
+}
+
+func (s *settings) config(w wanted, log *slog.Logger) daemon.Config {
 	return daemon.Config{
-		Root: s.root, Name: s.cluster.NodeName, Pools: pools, Log: log,
+		Root: s.root, Name: s.cluster.NodeName, Pools: w.pools, Models: w.models, Log: log,
 		Host: node.Host{
 			ProcDevices: filepath.Join(s.kernelProc, "devices"), PCIDevices: filepath.Join(s.kernelSys, "bus/pci/devices"), Dev: s.dev,
 		},
@@ -121,21 +136,24 @@ func (s *settings) newAgent(_ *cli.Context, log *slog.Logger) (*agent.Agent, err
 	if err := s.cluster.Named(); err != nil {
 		return nil, err
 	}
-	pools, err := pool.Parse(s.pools)
+	w, err := s.wanted()
 	if err != nil {
-		return nil, cmdline.Usagef("flag --pools: %w", err)
+		return nil, err
+	}
+	for _, err := range w.models.Mistakes() {
+		log.Warn("own model has mistakes, nodes with it get no gpus", "err", err)
 	}
 	api, err := s.cluster.Open(name, log)
 	if err != nil {
 		return nil, cmdline.Usagef("the agent reads the labels of its Node, and cannot reach the API server: %w: set --kubeconfig, or use gpu-sim, which works without Kubernetes", err)
 	}
-	cfg := s.config(pools, log)
-	cfg.Report = api.Event
-	d := daemon.New(cfg)
 	loads, err := s.loads.Open(podload.Target{Root: s.root, Name: s.cluster.NodeName, Client: api.Client, Event: api.Event}, log)
 	if err != nil {
 		return nil, cmdline.Usagef("%w", err)
 	}
+	cfg := s.config(w, log)
+	cfg.Report, cfg.Made = api.Event, loads.Wake
+	d := daemon.New(cfg)
 	shows := inject.New(inject.Config{Root: s.root, Hook: node.HookIn(filepath.Join(s.run, "driver")), Socket: s.nri, Event: api.Event, Log: log})
 	owner := s.cluster.Owner(api, log)
 	owner.Left, owner.Watched = true, true

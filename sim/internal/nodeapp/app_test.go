@@ -15,8 +15,9 @@ func TestFlagsAreDocumented(t *testing.T) {
 func TestCommandLine(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	agenttest.Program(t, nodeapp.App).Agent(t, map[string]cmdlinetest.Case{
-		"pools that are no list": {Line: "--listen= --node-name=n --pools={}", Code: 2, Want: []string{"--pools", "want a list of pools in JSON"}},
-		"pools by variable":      {Line: "--listen= --node-name=n", Env: map[string]string{"POOLS": `[{"model":"h900"}]`}, Code: 2, Want: []string{"--pools", `model "h900" is unknown`}},
-		"a relative folder":      {Line: "--listen= --node-name=n --root=x", Code: 2, Want: []string{"--root", `"x"`}},
+		"pools that are no list":     {Line: "--listen= --node-name=n --pools={}", Code: 2, Want: []string{"--pools", "want a list of pools in JSON"}},
+		"pools by variable":          {Line: "--listen= --node-name=n", Env: map[string]string{"POOLS": `[{"model":"h900"}]`}, Code: 2, Want: []string{"--pools", `model "h900" is unknown`}},
+		"models that are no mapping": {Line: "--listen= --node-name=n --models=[]", Code: 2, Want: []string{"--models", "want a mapping of models in JSON"}},
+		"a relative folder":          {Line: "--listen= --node-name=n --root=x", Code: 2, Want: []string{"--root", `"x"`}},
 	})
 }

@@ -25,9 +25,10 @@ import (
 )
 
 const (
-	// tick is the time between two writes of values that vary, and until a load by hand begins to vary.
+	// tick is the time between two writes of values that vary.
 	tick = 5 * time.Second
-	// recheck is the time between two requests to the kubelet if no pod changes.
+	// recheck is the time between two requests to the kubelet if no pod changes. On a node without loads, it is also the
+	// longest time until a load by hand begins to vary: each simulated node would pay for shorter checks.
 	recheck = time.Minute
 )
 
@@ -83,6 +84,9 @@ func New(cfg Config) *Follower {
 // Ready returns nil if the GPUs show the loads of the pods, and otherwise the reason.
 func (f *Follower) Ready() error { return f.loop.Ready() }
 
+// Wake makes the Follower look at the node again, for example because it has GPUs now. It does not block.
+func (f *Follower) Wake() { f.loop.Wake() }
+
 // Run follows the pods until ctx ends. It returns nil then. The loads remain.
 func (f *Follower) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
@@ -110,14 +114,19 @@ func (f *Follower) step(ctx context.Context) (reconcile.Result, error) {
 			f.seen, f.asked = pods, time.Now()
 		}
 	}
+	after := recheck
 	err := load.Apply(f.cfg.Root, time.Now(), func(all []load.Load) []load.Load {
 		byHand := slices.DeleteFunc(all, func(l load.Load) bool { return l.Owner != "" })
-		return append(byHand, f.loads...)
+		all = append(byHand, f.loads...)
+		if len(all) > 0 {
+			after = tick
+		}
+		return all
 	})
 	if err = cmp.Or(failed, err); errors.Is(err, node.ErrNotFound) {
 		return reconcile.Result{After: tick, Pending: err}, nil
 	}
-	return reconcile.Result{After: tick}, err
+	return reconcile.Result{After: after}, err
 }
 
 // refresh derives the loads of pods.

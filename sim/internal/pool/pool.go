@@ -27,7 +27,9 @@ const DefaultGPUs = 8
 // Simulation describes the GPUs that a node simulates.
 type Simulation struct {
 	Model string `json:"model"`
-	GPUs  int    `json:"gpus"`
+	// Definition is the data of Model, if it is one of Models.
+	Definition string `json:"definition,omitempty"`
+	GPUs       int    `json:"gpus"`
 	// MIG has the profiles of the MIG devices of each GPU, such as "3g.40gb". If it is empty, the MIG mode is
 	// off.
 	MIG []string `json:"mig,omitempty"`
@@ -48,8 +50,9 @@ type Pool struct {
 	Simulation
 }
 
-// Parse parses the pools of the chart, a list in JSON. The error has all mistakes.
-func Parse(text string) ([]Pool, error) {
+// Parse parses the pools of the chart, a list in JSON. The error has all mistakes, except for pools with own models:
+// Choose checks these, so that a mistake in a model concerns only the nodes that use it.
+func Parse(text string, models Models) ([]Pool, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
 	}
@@ -65,8 +68,11 @@ func Parse(text string) ([]Pool, error) {
 	var errs []error
 	for i, p := range pools {
 		pools[i] = p.withDefaults(i)
+		if pools[i].Definition = models[p.Model]; pools[i].Definition != "" {
+			continue
+		}
 		if err := pools[i].Check(); err != nil {
-			errs = append(errs, fmt.Errorf("pool %s: %w", pools[i].Name, err))
+			errs = append(errs, fmt.Errorf("pool %s: %w%s", pools[i].Name, err, models.hint(p.Model)))
 		}
 	}
 	return pools, errors.Join(errs...)
@@ -85,16 +91,25 @@ func (p Pool) withDefaults(i int) Pool {
 var labelValue = regexp.MustCompile(`^(.+)x([0-9]+)$`)
 
 // ParseLabel parses a value of Label.
-func ParseLabel(value string) (Simulation, error) {
+func ParseLabel(value string, models Models) (Simulation, error) {
 	s := Simulation{Model: value, GPUs: DefaultGPUs}
-	if m := labelValue.FindStringSubmatch(value); m != nil {
+	if m := labelValue.FindStringSubmatch(value); m != nil && models[value] == "" {
 		n, err := strconv.Atoi(m[2])
 		if err != nil {
 			return Simulation{}, fmt.Errorf("count %s: %w", m[2], err)
 		}
 		s = Simulation{Model: m[1], GPUs: n}
 	}
+	s.Definition = models[s.Model]
 	return s, s.Check()
+}
+
+// model returns the model of the GPUs.
+func (s Simulation) model() (model.Model, error) {
+	if s.Definition != "" {
+		return model.ParseOwn(s.Model, []byte(s.Definition))
+	}
+	return model.FindBuiltin(s.Model)
 }
 
 // Check returns all mistakes in s.
@@ -103,29 +118,21 @@ func (s Simulation) Check() error {
 	if s.GPUs < 1 {
 		errs = append(errs, fmt.Errorf("%d GPUs: want 1 to %d", s.GPUs, state.MaxGPUs))
 	}
-	known := s
-	_, unknown := model.FindBuiltin(s.Model)
-	if unknown != nil {
-		known.Model = model.Default // to check the rest
-	}
-	bad := errors.Join(unknown, known.Spec("").Validate())
+	m, unknown := s.model()
+	bad := errors.Join(unknown, s.spec(m, "").Validate())
 	errs = append(errs, bad)
 	if _, err := s.latency(); err != nil {
 		errs = append(errs, err)
 	}
 	if bad == nil {
-		errs = append(errs, s.checkMIG(), s.checkFabric())
+		errs = append(errs, s.checkMIG(m), s.checkFabric(m))
 	}
 	return errors.Join(errs...)
 }
 
-func (s Simulation) checkMIG() error {
+func (s Simulation) checkMIG(m model.Model) error {
 	requests, err := s.Requests()
 	if err != nil || len(requests) == 0 {
-		return err
-	}
-	m, err := model.FindBuiltin(s.Model)
-	if err != nil {
 		return err
 	}
 	board, err := state.BoardOf(m)
@@ -141,15 +148,14 @@ func (s Simulation) checkMIG() error {
 	return errors.Join(errs...)
 }
 
-func (s Simulation) checkFabric() error {
+func (s Simulation) checkFabric(m model.Model) error {
 	if s.Fabric == "" {
 		return nil
 	}
-	m, err := model.FindBuiltin(s.Model)
-	if err == nil && (m.Server.Links == nil || !m.Server.Links.Fabric) {
+	if m.Server.Links == nil || !m.Server.Links.Fabric {
 		return fmt.Errorf("fabric: %s has none", s.Model)
 	}
-	return errors.Join(err, state.CheckFabric(s.Fabric))
+	return state.CheckFabric(s.Fabric)
 }
 
 // Requests returns the MIG devices of each GPU.
@@ -184,31 +190,39 @@ func (s Simulation) latency() (time.Duration, error) {
 }
 
 // Spec returns the GPUs for the Node of this name. The same name gives the same UUIDs.
-func (s Simulation) Spec(name string) state.Spec {
-	spec := state.NewSpec(s.Model, max(s.GPUs, 0))
-	spec.Node, spec.DriverVersion, spec.IMEXChannels = name, s.DriverVersion, s.IMEXChannels
+func (s Simulation) Spec(name string) (state.Spec, error) {
+	m, err := s.model()
+	return s.spec(m, name), err
+}
+
+func (s Simulation) spec(m model.Model, name string) state.Spec {
+	spec := state.NewSpec("", max(s.GPUs, 0))
+	spec.Own, spec.Node, spec.DriverVersion, spec.IMEXChannels = &m, name, s.DriverVersion, s.IMEXChannels
 	return spec
 }
 
 // Equal reports whether both describe the same GPUs.
 func (s Simulation) Equal(other Simulation) bool {
-	return s.Model == other.Model && s.GPUs == other.GPUs && slices.Equal(s.MIG, other.MIG) &&
+	return s.Model == other.Model && s.Definition == other.Definition && s.GPUs == other.GPUs && slices.Equal(s.MIG, other.MIG) &&
 		s.Fabric == other.Fabric && s.DriverVersion == other.DriverVersion && s.IMEXChannels == other.IMEXChannels && s.Latency == other.Latency
 }
 
 // Choose returns the GPUs of a Node with these labels: those of Label, or else those of the first pool whose
 // labels the Node has. It returns nil for a Node that simulates none.
-func Choose(labels map[string]string, pools []Pool) (*Simulation, error) {
+func Choose(labels map[string]string, pools []Pool, models Models) (*Simulation, error) {
 	if value, ok := labels[Label]; ok {
-		s, err := ParseLabel(value)
+		s, err := ParseLabel(value, models)
 		if err != nil {
-			return nil, fmt.Errorf("label %s=%s of the Node: %w; write MODELxCOUNT, such as h100-80x8, or remove the label", Label, value, err)
+			return nil, fmt.Errorf("label %s=%s of the Node: %w%s; write MODELxCOUNT, such as h100-80x8, or remove the label", Label, value, err, models.hint(s.Model))
 		}
 		return &s, nil
 	}
 	for _, p := range pools {
 		if p.selects(labels) {
 			s := p.Simulation
+			if err := s.Check(); err != nil {
+				return nil, fmt.Errorf("pool %s: %w", p.Name, err)
+			}
 			return &s, nil
 		}
 	}

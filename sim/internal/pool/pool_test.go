@@ -15,7 +15,7 @@ func TestParseLabel(t *testing.T) {
 		"a100-40x16": {Model: "a100-40", GPUs: 16},
 		"h200":       {Model: "h200", GPUs: pool.DefaultGPUs},
 	} {
-		got, err := pool.ParseLabel(value)
+		got, err := pool.ParseLabel(value, nil)
 		assert.NilError(t, err)
 		assert.DeepEqual(t, got, want)
 	}
@@ -28,7 +28,7 @@ func TestParseLabel(t *testing.T) {
 		"h100-80x":                      "is unknown",
 		"h100-80x999999999999999999999": "count",
 	} {
-		_, err := pool.ParseLabel(value)
+		_, err := pool.ParseLabel(value, nil)
 		assert.ErrorContains(t, err, want)
 	}
 }
@@ -39,16 +39,16 @@ func TestParseNamesAllMistakes(t *testing.T) {
 		{"model": "h100-80", "mig": ["9g.10gb", "1g.10gb@x"]},
 		{"name": "c", "model": "h100-80", "mig": ["1g.10gb", "7g.1gb"], "fabric": "completed:rack"},
 		{"name": "d", "model": "a100-80", "fabric": "completed:rack.0"}
-	]`)
+	]`, nil)
 	for _, want := range []string{
 		`pool a: `, `99 GPUs`, `4000 IMEX channels`, `model "h900" is unknown`, `latency "soon"`, `driver version "new"`,
 		`pool 1: instance "1g.10gb@x"`, `pool c: mig: `, "7g.1gb", `fabric "completed:rack": want`, "pool d: fabric: a100-80 has none",
 	} {
 		assert.ErrorContains(t, err, want)
 	}
-	_, err = pool.Parse(`[{"models": "h100-80"}]`)
+	_, err = pool.Parse(`[{"models": "h100-80"}]`, nil)
 	assert.ErrorContains(t, err, "models")
-	_, err = pool.Parse(`[] []`)
+	_, err = pool.Parse(`[] []`, nil)
 	assert.ErrorContains(t, err, "one list")
 }
 
@@ -56,7 +56,7 @@ func TestChoose(t *testing.T) {
 	pools, err := pool.Parse(`[
 		{"name": "big", "nodeSelector": {"size": "big", "zone": "a"}, "model": "h200"},
 		{"name": "any", "nodeSelector": {"size": "big"}, "model": "a100-40", "gpus": 2, "mig": ["3g.20gb"]}
-	]`)
+	]`, nil)
 	assert.NilError(t, err)
 	for name, c := range map[string]struct {
 		labels map[string]string
@@ -68,7 +68,7 @@ func TestChoose(t *testing.T) {
 		"the label beats each pool": {map[string]string{"size": "big", pool.Label: "a30x1"}, "a30"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := pool.Choose(c.labels, pools)
+			got, err := pool.Choose(c.labels, pools, nil)
 			assert.NilError(t, err)
 			model := ""
 			if got != nil {
@@ -77,7 +77,7 @@ func TestChoose(t *testing.T) {
 			assert.Equal(t, model, c.want)
 		})
 	}
-	_, err = pool.Choose(map[string]string{pool.Label: "h900x8"}, pools)
+	_, err = pool.Choose(map[string]string{pool.Label: "h900x8"}, pools, nil)
 	if err == nil || !strings.HasSuffix(err.Error(), "write MODELxCOUNT, such as h100-80x8, or remove the label") {
 		t.Errorf("error %v does not say what to write", err)
 	}

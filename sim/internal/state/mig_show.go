@@ -133,6 +133,14 @@ func (s *State) WaitEvent(seen uint64, limit time.Duration) uint64 {
 	return uint64(C.sim_posted(s.sim))
 }
 
+// Wake makes WaitEvent return in all processes: it posts an event that NVML does not show.
+func (s *State) Wake() error {
+	return s.update(func() error {
+		C.sim_post(s.sim, &C.struct_sim_event{kind: C.SIM_EVENT_DRIVER})
+		return nil
+	})
+}
+
 // Current reports whether the path of the state still leads to this file, and not to the file of a node that
 // was created later.
 func (s *State) Current() bool {

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+
+	"outrigger.dev/sim/internal/model"
 )
 
 // driverVersion matches NVIDIA's driver versions. The version is the name of a folder in the driver
@@ -35,6 +37,8 @@ type Spec struct {
 	// Model is an argument of model.Find: the model of each GPU without one, and of the GPUs that are
 	// plugged later. If it is empty, it is the model of the first GPU, or model.Default.
 	Model string
+	// Own is the model of the node in place of Model, unless it is nil.
+	Own *model.Model
 	// GPUs are put into the slots 0, 1, …. Their number is at most MaxGPUs.
 	GPUs []GPUSpec
 }
@@ -115,6 +119,14 @@ func (spec Spec) models() (*C.struct_sim_models, error) {
 	}
 	table := &C.struct_sim_models{}
 	refs := []string{own}
+	if spec.Own != nil {
+		m, err := modelOf(*spec.Own)
+		if err != nil {
+			return nil, err
+		}
+		addModel(table, 0, m)
+		refs = nil
+	}
 	for _, g := range spec.GPUs {
 		if !slices.Contains(refs, g.Model) {
 			refs = append(refs, g.Model)

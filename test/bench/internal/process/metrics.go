@@ -17,7 +17,7 @@ import (
 // metrics returns the content of the agent's /metrics.
 func (p *Process) metrics(ctx context.Context) (string, error) {
 	for {
-		body, status, err := p.fetchMetrics(ctx)
+		body, status, err := p.fetch(ctx, "/metrics")
 		if err != nil || status != http.StatusTooManyRequests {
 			return body, err
 		}
@@ -27,17 +27,17 @@ func (p *Process) metrics(ctx context.Context) (string, error) {
 	}
 }
 
-// fetchMetrics requests the agent's /metrics once.
-func (p *Process) fetchMetrics(ctx context.Context) (body string, status int, err error) {
+// fetch requests a page of the agent once.
+func (p *Process) fetch(ctx context.Context, page string) (body string, status int, err error) {
 	data, err := os.ReadFile(p.cfg.Log)
 	if err != nil {
 		return "", 0, err
 	}
 	at := address(data)
 	if at == "" {
-		return "", 0, fmt.Errorf("find the metrics of %s: its log has no address:\n%s", p.name(), p.Tail())
+		return "", 0, fmt.Errorf("find the address of %s: its log has none:\n%s", p.name(), p.Tail())
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+at+"/metrics", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+at+page, nil)
 	if err != nil {
 		return "", 0, err
 	}
@@ -56,7 +56,7 @@ func (p *Process) fetchMetrics(ctx context.Context) (body string, status int, er
 func (p *Process) Scrape(ctx context.Context) (took time.Duration, size int, err error) {
 	for {
 		began := time.Now()
-		text, status, err := p.fetchMetrics(ctx)
+		text, status, err := p.fetch(ctx, "/metrics")
 		if err != nil || status == http.StatusOK {
 			return time.Since(began), len(text), err
 		}
