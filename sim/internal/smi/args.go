@@ -26,6 +26,10 @@ type query struct {
 	// count is the number of lines of dmon for each GPU; 0: no limit. metrics has its groups.
 	count   int
 	metrics string
+	// capability is the letter of topo -p2p.
+	capability string
+	// link returns the lines of nvlink for a link.
+	link func(r *reader, link uint32) []string
 }
 
 // show is an output format.
@@ -39,6 +43,8 @@ const (
 	showFields               // --query-gpu
 	showApps                 // --query-compute-apps
 	showTopology             // topo -m
+	showP2P                  // topo -p2p
+	showNVLink               // nvlink
 	showMonitor              // dmon
 	showHelp                 // --help-query-gpu
 )
@@ -70,6 +76,8 @@ func parse(args []string) (query, error) {
 		switch args[0] {
 		case "topo":
 			return q.topology(args)
+		case "nvlink":
+			return q.nvlink(args[1:])
 		case "dmon":
 			return q.monitor(args[1:])
 		}
@@ -166,5 +174,5 @@ func (q *query) complete(format string) error {
 
 func notSimulated(what string) error {
 	return fmt.Errorf("%s: not simulated; there are the table without arguments, -L, -q, -x, -i, -l, -lms, --query-gpu and --query-compute-apps "+
-		"with --format=csv[,noheader][,nounits], topo -m, dmon, -c MODE, and -r -i GPU,…", what)
+		"with --format=csv[,noheader][,nounits], topo -m, topo -p2p, nvlink -s, -c and -e, dmon, -c MODE, and -r -i GPU,…", what)
 }

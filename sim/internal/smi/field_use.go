@@ -5,6 +5,7 @@ import "unsafe" // cgo passes structs as unsafe.Pointer
 // Fields of nvmlDeviceGetFieldValues.
 const (
 	fieldMemoryTemperature = 82
+	fieldLinkSpeed         = 164 // in MB/s
 	fieldPowerAverage      = 185
 	fieldPowerInstant      = 186
 )
@@ -18,8 +19,11 @@ type fieldValue struct {
 }
 
 // value returns a field of nvmlDeviceGetFieldValues.
-func (r *reader) value(id uint32) optional[uint32] {
-	v := fieldValue{id: id}
+func (r *reader) value(id uint32) optional[uint32] { return r.valueIn(id, 0) }
+
+// valueIn is value for a field with a scope.
+func (r *reader) valueIn(id, scope uint32) optional[uint32] {
+	v := fieldValue{id: id, scope: scope}
 	err := r.lib.deviceValueAt(r.handle, "nvmlDeviceGetFieldValues", 1, unsafe.Pointer(&v))
 	return optional[uint32]{uint32(v.value), err == nil && v.returnCode == 0}
 }

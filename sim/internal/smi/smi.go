@@ -86,6 +86,10 @@ func (q query) print(lib *library, out io.Writer) error {
 		return q.writeXML(lib, out)
 	case showTopology:
 		return q.writeTopology(lib, out)
+	case showP2P:
+		return q.writeP2P(lib, out)
+	case showNVLink:
+		return q.writeNVLink(lib, out)
 	case showList:
 		return q.writeList(lib, out)
 	default:

@@ -24,7 +24,10 @@ func TestRunRejectsWhatItCannotPlay(t *testing.T) {
 		"XML of a list":    {"nvidia-smi", []string{"-L", "-x"}, "-x without -q: not simulated"},
 		"a pause of 0":     {"nvidia-smi", []string{"-l", "0"}, "option -l=0: want a number of at least 1"},
 		"no value":         {"nvidia-smi", []string{"-i"}, "option -i has no value"},
-		"another matrix":   {"nvidia-smi", []string{"topo", "-p2p", "r"}, "topo -p2p r: not simulated"},
+		"another matrix":   {"nvidia-smi", []string{"topo", "-p2p", "rw"}, "topo -p2p rw: not simulated"},
+		"no NVLink values": {"nvidia-smi", []string{"nvlink", "-i", "0"}, "nvlink: want -s, -c or -e"},
+		"two of them":      {"nvidia-smi", []string{"nvlink", "-s", "-e"}, "nvlink: want one of -s, -c and -e"},
+		"other links":      {"nvidia-smi", []string{"nvlink", "-R"}, "nvlink -R: not simulated"},
 		"other metrics":    {"nvidia-smi", []string{"dmon", "-s", "t"}, "dmon -s t: not simulated"},
 		"a process column": {"nvidia-smi", []string{"--query-compute-apps=sm", "--format=csv"}, "--query-compute-apps=sm: not simulated"},
 	}

@@ -14,6 +14,10 @@ func (q query) topology(args []string) (query, error) {
 		q.show = showTopology
 		return q, nil
 	}
+	if len(args) == 3 && (args[1] == "-p2p" || args[1] == "--p2pstatus") && len(args[2]) == 1 && strings.Contains(capabilities, args[2]) {
+		q.show, q.capability = showP2P, args[2]
+		return q, nil
+	}
 	return q, notSimulated(strings.Join(args, " "))
 }
 
@@ -84,9 +88,8 @@ func connection(a, b *reader) string {
 
 // linksUp returns the number of NVLinks of a GPU that are up.
 func linksUp(r *reader) int {
-	const links = 18 // NVML_NVLINK_MAX_LINKS
 	up := 0
-	for i := range uint32(links) {
+	for i := range uint32(maxLinks) {
 		if state := getAt[uint32](r, "nvmlDeviceGetNvLinkState", i); state.known && state.value == 1 {
 			up++
 		} else if !state.known {
