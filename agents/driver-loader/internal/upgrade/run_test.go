@@ -81,7 +81,7 @@ func (f *fleet) testsAnUpgradeOfANode() {
 	c := f.operator(f.T, m.name)
 	assert.NilError(f, c.Patch(f.Context(), c.Node(), []kube.Operation{{Op: "replace", Path: kube.LabelPath(deployClient), Value: []byte(`"paused-for-driver-upgrade"`)}}, nil))
 	m.looked = make(chan struct{}, 100)
-	before := m.show()
+	before := m.until("the end of the grant, which its writer withdraws", func(s shown) bool { return s.Metadata.Annotations[upgrade.GrantAnnotation] == "" })
 	stop = m.start()
 	<-m.looked
 	<-m.looked // the first was at the start, and this one after the watch saw the Node

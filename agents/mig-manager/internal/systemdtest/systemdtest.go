@@ -223,7 +223,8 @@ func (h *Host) firstProcess(of int) int {
 	return first
 }
 
-// wait waits until the boot has finished.
+// wait waits until the boot has finished, and systemd is on the message bus. Programs on the host itself reach
+// systemd without the bus.
 func (h *Host) wait() {
 	h.t.Helper()
 	over := false
@@ -235,7 +236,11 @@ func (h *Host) wait() {
 	agenttest.Poll(h.t, "the end of the boot", func() bool {
 		state, _ := h.Run("systemctl", "is-system-running")
 		over = state == "running" || state == "degraded"
-		return over
+		if !over {
+			return false
+		}
+		_, err := h.Run("busctl", "status", "org.freedesktop.systemd1")
+		return err == nil
 	})
 }
 
