@@ -40,7 +40,7 @@ func Run(name string, args []string, in io.Reader, out io.Writer) error {
 	case "-f":
 		return dirs.runDaemon()
 	case "-d":
-		return background.Start(dirs.pidFile(), []string{"-f"}, nil)
+		return background.Start(controlName, dirs.pidFile(), []string{"-f"}, nil)
 	default:
 		return fmt.Errorf("%s: %s: not simulated; want -d, -f or no option", name, strings.Join(args, " "))
 	}

@@ -7,10 +7,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"outrigger.dev/sim/internal/background"
 )
 
 // server is a running server, as the daemon sees it.
@@ -28,12 +29,10 @@ type server struct {
 // startServer starts a server, and returns when it uses its devices. It runs as the user of the
 // daemon.
 func startServer(uid int, s settings) (*server, error) {
-	self, err := os.Executable()
+	cmd, err := background.Command(serverName) // its stdin ends it
 	if err != nil {
-		return nil, fmt.Errorf("find the program: %w", err)
+		return nil, err
 	}
-	// NVML names a process after its file.
-	cmd := exec.Command(filepath.Join(filepath.Dir(self), serverName))  //nolint:gosec,noctx // its stdin ends it
 	cmd.Env = append(os.Environ(), "CUDA_MPS_PIPE_DIRECTORY=/dev/null") // it is not a client
 	stdin, errIn := cmd.StdinPipe()
 	stdout, errOut := cmd.StdoutPipe()

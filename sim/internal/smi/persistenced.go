@@ -26,7 +26,7 @@ func startDaemon() error {
 	if os.Getenv(daemonVariable) != "" {
 		return runDaemon()
 	}
-	return background.Start(pidFile, nil, []string{daemonVariable + "=1"})
+	return background.Start(persistenced, pidFile, nil, []string{daemonVariable + "=1"})
 }
 
 // runDaemon writes the PID file, and removes it on SIGTERM.
