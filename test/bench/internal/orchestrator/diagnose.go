@@ -18,8 +18,8 @@ import (
 const (
 	// plugin is the plugin of kubectl, in the folder of the orchestrator.
 	plugin = "kubectl-outrigger"
-	// brokenPart is the part of the nodes that is broken: 200 of 5,000.
-	brokenPart = 25
+	// brokenPart is the part of the nodes that is broken: 200 of 5,000. leastBroken has each reason once.
+	brokenPart, leastBroken = 25, 3
 	// diagnoses is how often a command runs. Its median counts.
 	diagnoses = 3
 	// quietLimit and quietWindow limit the wait for a machine that is not busy.
@@ -31,7 +31,7 @@ func (b *Bench) diagnose(ctx context.Context) error {
 	if filepath.Base(b.Line[0]) != Name {
 		return nil
 	}
-	broken := b.Nodes / brokenPart
+	broken := max(leastBroken, b.Nodes/brokenPart)
 	if err := b.scene.breakNodes(ctx, broken); err != nil {
 		return err
 	}
