@@ -21,6 +21,12 @@ func TestNvidiaSMIShowsP2P(t *testing.T) {
 			assert.Equal(t, strings.TrimSpace(smi("topo", "-p2p", letter)), strings.TrimSpace(matrix+legend), "%s %s", model, letter)
 		}
 	}
+	s, _ := smiNode(t, "--gpus", "3", "--model", "h100-80")
+	s.must("lose", "1")
+	out, errs, code := s.run("exec", "--", "nvidia-smi", "topo", "-p2p", "r")
+	if code != 1 || !strings.HasPrefix(out, " \tGPU0\tGPU2\t\n GPU0\tX\tOK\t\n GPU2\tOK\tX\t\n") || !strings.Contains(errs, "GPU 1: ") {
+		t.Errorf("with a GPU lost: exit code %d, error %q, output\n%s", code, errs, out)
+	}
 }
 
 func TestNvidiaSMIShowsNVLinks(t *testing.T) {

@@ -1,6 +1,7 @@
 package smi
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -25,7 +26,7 @@ Legend:
 // writeP2P prints the matrix of nvidia-smi topo -p2p.
 func (q query) writeP2P(lib *library, out io.Writer) error {
 	readers, faults := q.readers(lib)
-	if faults != nil {
+	if faults != nil && len(readers) == 0 {
 		return faults
 	}
 	var b strings.Builder
@@ -43,7 +44,7 @@ func (q query) writeP2P(lib *library, out io.Writer) error {
 	}
 	b.WriteString(statusLegend)
 	_, err := io.WriteString(out, b.String())
-	return err
+	return errors.Join(faults, err)
 }
 
 // status returns the word for the status of a capability of two GPUs.
