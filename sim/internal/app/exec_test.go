@@ -90,7 +90,7 @@ func TestExecShowsTheNodeAtTheRealPaths(t *testing.T) {
 	needRoot(t)
 	s := newSim(t)
 	s.must("create", "--gpus", "2", "--model", "a100-40")
-	mounts := mountinfo(t)
+	mounts, remembered := mountinfo(t), ldconfigMemory(t)
 	sh := s.shell()
 	cases := map[string]struct{ line, want string }{
 		"the driver's version":               {"cat /proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module for " + arch.Kernel + "  580.95.05 "},
@@ -124,6 +124,21 @@ func TestExecShowsTheNodeAtTheRealPaths(t *testing.T) {
 	if after := mountinfo(t); after != mounts {
 		t.Errorf("the machine's mounts changed from\n%s\nto\n%s", mounts, after)
 	}
+	if !os.SameFile(ldconfigMemory(t), remembered) {
+		t.Error("ldconfig of the node has replaced the machine's file")
+	}
+}
+
+// ldconfigMemory returns the file in which the machine's ldconfig remembers libraries. ldconfig replaces it each time.
+func ldconfigMemory(t *testing.T) os.FileInfo {
+	t.Helper()
+	info, err := os.Stat("/var/cache/ldconfig/aux-cache")
+	if errors.Is(err, fs.ErrNotExist) {
+		assert.NilError(t, exec.CommandContext(t.Context(), "/sbin/ldconfig").Run())
+		info, err = os.Stat("/var/cache/ldconfig/aux-cache")
+	}
+	assert.NilError(t, err)
+	return info
 }
 
 func inode(t *testing.T, path string) string {

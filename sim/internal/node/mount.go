@@ -218,6 +218,18 @@ func (n *Node) mountInstalled(ctx context.Context, m *mounter) error {
 	if err := m.bind(n.path(fwDir), firmware, unix.MS_NOSUID|unix.MS_NODEV); err != nil {
 		return err
 	}
+	return updateLoaderCache(ctx, m)
+}
+
+// updateLoaderCache runs ldconfig. ldconfig also remembers libraries in a folder of the machine. It truncates a file there
+// that another ldconfig may have mapped, and the other one then ends with SIGBUS. So the folder is hidden.
+func updateLoaderCache(ctx context.Context, m *mounter) (err error) {
+	if memory := "/var/cache/ldconfig"; isDir(memory) {
+		if err := m.mount("tmpfs", memory, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=700"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, m.detach(memory)) }()
+	}
 	out, err := exec.CommandContext(ctx, "/sbin/ldconfig", "-X").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("update loader cache: ldconfig: %w: %s", err, strings.TrimSpace(string(out)))
