@@ -4,10 +4,11 @@
 # gotestsum appends, it runs these tests of one package alone.
 #
 # The tests on clusters run one after the other, because each uses the whole machine, and mostly wait.
-# All other tests run at the same time as them, two packages at a time. Tests that compute have a lower
-# priority, so that they do not delay the clusters. Packages whose code starts or synchronizes
-# goroutines are tested with the race detector, which makes a process three times slower. All others
-# are compiled like the programs in bin/, so that shared packages are compiled once.
+# All other tests run at the same time as them, two packages at a time, and beside all of them the
+# package whose hundreds of agents mostly wait. Tests that compute have a lower priority, so that they
+# do not delay the clusters. Packages whose code starts or synchronizes goroutines are tested with the
+# race detector, which makes a process three times slower. All others are compiled like the programs
+# in bin/, so that shared packages are compiled once.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -69,9 +70,10 @@ modules=("$@")
 [ $# -gt 0 ] || mapfile -t modules < <(tools/modules.sh)
 
 # The packages of test/e2e that use no cluster. The packages in "starting" start engines, servers or
-# virtual machines.
+# virtual machines, and those in "waiting" mostly wait.
 computing=(./newagent ./admission ./schemas ./tools)
 starting=(./dashboards ./engines ./nvidia ./stack)
+waiting=(./outages)
 
 # Each line of work is a group of processes, which ends with this script.
 set -m
@@ -92,9 +94,9 @@ has() { [[ " ${modules[*]} " == *" $1 "* ]]; }
 # on_clusters: runs the packages that use a cluster or the whole machine, one after the other.
 on_clusters() {
   has test/e2e || return 0
-  local list packages
+  local list packages others=("${computing[@]}" "${starting[@]}" "${waiting[@]}")
   list=$(packages test/e2e) || return
-  mapfile -t packages < <(grep -vxF "$(printf '%s\n' "${computing[@]/#./outrigger.dev/test/e2e}" "${starting[@]/#./outrigger.dev/test/e2e}")" <<<"$list")
+  mapfile -t packages < <(grep -vxF "$(printf '%s\n' "${others[@]/#./outrigger.dev/test/e2e}")" <<<"$list")
   run shipped 0 test/e2e -p 1 "${packages[@]}"
 }
 
@@ -145,6 +147,7 @@ if has test/cluster; then
 fi
 line on_clusters
 line beside
+! has test/e2e || line run shipped 0 test/e2e "${waiting[@]}"
 status=0
 for pid in "${pids[@]:2}"; do wait "$pid" || status=1; done
 { kill $end && wait $end; } 2>/dev/null

@@ -37,7 +37,7 @@ if [ "$1" = list ]; then
 	[ -z "${BROKEN:-}" ] || { echo "a package is broken" >&2; exit 1; }
 	case $PWD in
 	*/pkg) printf "outrigger.dev/pkg/%s\n" locks part pure tests whole ;;
-	*) printf "outrigger.dev/test/e2e%s\n" "" /tools /demo ;;
+	*) printf "outrigger.dev/test/e2e%s\n" "" /tools /outages /demo ;;
 	esac
 	exit
 fi
@@ -63,7 +63,7 @@ func TestPackagesThatCannotBeListedAreAFailure(t *testing.T) {
 // TestTestsThatFailAreAFailure has tests that fail in each line of work, also in one of two runs at a time.
 func TestTestsThatFailAreAFailure(t *testing.T) {
 	c := tested(t)
-	for _, fails := range []string{"pkg/part", "pkg/pure", "./...", "./tools", "./stack", "test/e2e/demo"} {
+	for _, fails := range []string{"pkg/part", "pkg/pure", "./...", "./tools", "./stack", "./outages", "test/e2e/demo"} {
 		if out, err := c.run([]string{c.withFake(), "FAILS=" + fails}, "test-events.sh", "-tags", "e2e"); err == nil {
 			t.Errorf("it succeeds although the tests of %s fail: %s", fails, out)
 		}
@@ -87,7 +87,7 @@ func TestEachPackageIsTestedOnce(t *testing.T) {
 		"all": {nil, []string{
 			is("./...", "false"), // of test/qemu
 			is("./admission", "false"), is("./dashboards", "false"), is("./engines", "false"), is("./newagent", "false"),
-			is("./nvidia", "false"), is("./schemas", "false"), is("./stack", "false"), is("./tools", "false"),
+			is("./nvidia", "false"), is("./outages", "false"), is("./schemas", "false"), is("./stack", "false"), is("./tools", "false"),
 			is("outrigger.dev/pkg/locks", "true"), is("outrigger.dev/pkg/part", "true"), is("outrigger.dev/pkg/pure", "false"), is("outrigger.dev/pkg/tests", "false"), is("outrigger.dev/pkg/whole", "false"),
 			is("outrigger.dev/test/e2e", "false"), is("outrigger.dev/test/e2e/demo", "false"),
 		}},
