@@ -4,10 +4,11 @@
 # gotestsum appends, it runs these tests of one package alone.
 #
 # The tests on clusters run one after the other, because each uses the whole machine, and mostly wait.
-# All other tests run at the same time as them, two packages at a time. Tests that compute have a lower
-# priority, so that they do not delay the clusters. Packages whose code starts or synchronizes
-# goroutines are tested with the race detector, which makes a process three times slower. All others
-# are compiled like the programs in bin/, so that shared packages are compiled once.
+# All other tests run at the same time as them, two packages at a time, and beside all of them the
+# package whose hundreds of agents mostly wait. Tests that compute have a lower priority, so that they
+# do not delay the clusters. Packages whose code starts or synchronizes goroutines are tested with the
+# race detector, which makes a process three times slower. All others are compiled like the programs
+# in bin/, so that shared packages are compiled once.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -23,7 +24,8 @@ if [ "${1:-}" = -tags ]; then
 fi
 
 # run FLAVOR PRIORITY MODULE ARGUMENT…: runs "go test" in the module. FLAVOR is "raced" for the race
-# detector, or "shipped" for the build flags of the programs in bin/.
+# detector, or "shipped" for the build flags of the programs in bin/. If $alone is set, it is a command that
+# starts one test program at a time.
 run() {
   local tags=$asked flags=(-race)
   if [ "$1" = shipped ]; then
@@ -35,7 +37,7 @@ run() {
   local unset="-u GOMEMLIMIT -u GOFLAGS -u GOGC"
   case $2:$3 in *:charts | *:orchestrator | 10:test/e2e) unset=${unset% -u GOGC} ;; esac
   cd "$root/$3" || return
-  nice -n "$2" go test -json -tags "$tags" "${flags[@]}" -exec "env $unset" "${args[@]}" "${@:4}"
+  nice -n "$2" go test -json -tags "$tags" "${flags[@]}" -exec "${alone:+$alone }env $unset" "${args[@]}" "${@:4}"
 }
 
 # raced MODULE: prints the packages of a module whose code starts goroutines (directly, for the
@@ -69,14 +71,17 @@ modules=("$@")
 [ $# -gt 0 ] || mapfile -t modules < <(tools/modules.sh)
 
 # The packages of test/e2e that use no cluster. The packages in "starting" start engines, servers or
-# virtual machines.
+# virtual machines, and those in "waiting" mostly wait.
 computing=(./newagent ./admission ./schemas ./tools)
 starting=(./dashboards ./engines ./nvidia ./stack)
+waiting=(./outages)
+# The module whose tests only compute: they change nothing on the machine.
+pure=charts
 
 # Each line of work is a group of processes, which ends with this script.
 set -m
 events=$(mktemp) pids=()
-trap 'kill -- "${pids[@]/#/-}" 2>/dev/null; rm -f "$events" "$events.failed"' EXIT
+trap 'kill -- "${pids[@]/#/-}" 2>/dev/null; rm -f "$events" "$events".*' EXIT
 
 # line COMMAND…: runs a command that appends its events to the file of all commands. Go writes each
 # event with one call, so the kernel does not mix events of several commands. Separate files or a
@@ -89,13 +94,14 @@ line() {
 # has MODULE: reports whether the module is tested.
 has() { [[ " ${modules[*]} " == *" $1 "* ]]; }
 
-# on_clusters: runs the packages that use a cluster or the whole machine, one after the other.
+# on_clusters: runs the packages that use a cluster or the whole machine, one after the other. Go links the
+# next package meanwhile, which takes more than ten seconds. Its tests wait for the lock.
 on_clusters() {
   has test/e2e || return 0
-  local list packages
+  local list packages alone="flock --close $events.lock" others=("${computing[@]}" "${starting[@]}" "${waiting[@]}")
   list=$(packages test/e2e) || return
-  mapfile -t packages < <(grep -vxF "$(printf '%s\n' "${computing[@]/#./outrigger.dev/test/e2e}" "${starting[@]/#./outrigger.dev/test/e2e}")" <<<"$list")
-  run shipped 0 test/e2e -p 1 "${packages[@]}"
+  mapfile -t packages < <(grep -vxF "$(printf '%s\n' "${others[@]/#./outrigger.dev/test/e2e}")" <<<"$list")
+  run shipped 0 test/e2e -p 2 "${packages[@]}"
 }
 
 # beside: runs all other tests. Two runs of Go test one package at a time each: if one run tested two
@@ -104,7 +110,7 @@ beside() {
   set +m # the runs end with this group
   local module all list flavor packages
   for module in "${modules[@]}"; do
-    case $module in test/*) continue ;; esac
+    case $module in test/* | "$pure") continue ;; esac
     all=$(packages "$module") || { failed; continue; }
     list=$(grep -xF "$(raced "$module")" <<<"$all")
     for flavor in raced shipped; do
@@ -137,6 +143,7 @@ end=$!
 { tail -n +1 -f --pid=$end "$events"; kill -0 $end && kill $$; } 2>/dev/null &
 shown=$!
 pids=($end $shown)
+! has $pure || line run shipped 10 $pure -p 1 ./...
 # The tests of this module compare the machine before and after a cluster, so mounts and processes of
 # other tests would make them fail.
 if has test/cluster; then
@@ -145,6 +152,7 @@ if has test/cluster; then
 fi
 line on_clusters
 line beside
+! has test/e2e || line run shipped 0 test/e2e "${waiting[@]}"
 status=0
 for pid in "${pids[@]:2}"; do wait "$pid" || status=1; done
 { kill $end && wait $end; } 2>/dev/null

@@ -44,9 +44,15 @@ func TestNodeFeatureDiscoveryMakesTheSameLabels(t *testing.T) {
 	if len(want) < 20 {
 		t.Errorf("the agent has written only %v", want)
 	}
-	t.Run("nfd-file", func(t *testing.T) { madeByNFD(t, "nfd-file", want) })
+	api = bare(t)
+	nfd(t)
+	nodeIs(t, api, gpuNode(), "Node Feature Discovery has found the GPUs", func(n stack.Node) bool {
+		return n.Labels[stack.PCILabel] == "true" && slices.Equal(n.Owners[stack.PCILabel], []string{"nfd-master"})
+	})
+	t.Run("nfd-file", func(t *testing.T) { madeByNFD(t, api, "nfd-file", want) })
+	nodeIs(t, api, gpuNode(), "the labels of the file are gone", func(n stack.Node) bool { return !counted(n) })
 	t.Run("nodefeature", func(t *testing.T) {
-		madeByNFD(t, "nodefeature", want)
+		madeByNFD(t, api, "nodefeature", want)
 		t.Run("an agent's token writes NodeFeatures of its node only", anAgentsTokenWritesNodeFeaturesOfItsNodeOnly)
 	})
 }
@@ -54,12 +60,10 @@ func TestNodeFeatureDiscoveryMakesTheSameLabels(t *testing.T) {
 // counted reports whether feature discovery has labelled a Node.
 func counted(n stack.Node) bool { return n.Labels["nvidia.com/gpu.count"] != "" }
 
-// madeByNFD installs Node Feature Discovery, and feature discovery with this output, until the
-// test ends, and compares the labels with those that feature discovery writes itself.
-func madeByNFD(t *testing.T, output string, want map[string]string) {
+// madeByNFD installs feature discovery with this output until the test ends, and compares the labels that Node Feature
+// Discovery makes with those that feature discovery writes itself.
+func madeByNFD(t *testing.T, api *stack.API, output string, want map[string]string) {
 	t.Helper()
-	api := bare(t)
-	nfd(t)
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
 		// A running agent would write its file again.
@@ -69,9 +73,6 @@ func madeByNFD(t *testing.T, output string, want map[string]string) {
 		if _, err := shared.Exec(ctx, gpuNode(), "rm", "-rf", nfdFolder); err != nil {
 			t.Error(err)
 		}
-	})
-	nodeIs(t, api, gpuNode(), "Node Feature Discovery has found the GPUs", func(n stack.Node) bool {
-		return n.Labels[stack.PCILabel] == "true" && slices.Equal(n.Owners[stack.PCILabel], []string{"nfd-master"})
 	})
 	installDiscovery(t, false, "publish="+output)
 	n := nodeIs(t, api, gpuNode(), "labels are there", counted)

@@ -76,9 +76,44 @@ func incidents() []incident {
 				t.Error(err)
 			}
 		}, cause: "GPU node ready", state: "ready", quiet: true},
-		// The images of the other agents fail in the same way. "a bad image is named until it is mended" has the device plugin's.
-		{name: "a wrong image of container-toolkit", begin: patch(`{"spec":{"toolkit":{"version":"26.11.0-missing"}}}`), end: patch(`{"spec":{"toolkit":{"version":null}}}`), cause: "ImagePullBackOff", doctor: "ImagePullBackOff", state: "notReady"},
+		// The images of the other agents fail in the same way. "the first cause comes first" has the toolkit's.
+		badImage(),
 		{name: "a wrong value by patch", begin: patch(`{"spec":{"devicePlugin":{"version":"not a tag"}}}`), end: patch(`{"spec":{"devicePlugin":{"version":null}}}`), cause: "devicePlugin.version", doctor: "ValuesRefused", state: "notReady"},
+	}
+}
+
+// badImage gives the device plugin an image that does not exist. Meanwhile the status has the stage, the node and a
+// fix, the stages before it stay ready, and nothing but the DaemonSet is written.
+func badImage() incident {
+	var before map[string]string
+	return incident{
+		name: "a wrong image of device-plugin", cause: "ImagePullBackOff", doctor: "ImagePullBackOff", state: "notReady",
+		begin: func(t *testing.T) {
+			before = versions(t)
+			patchPolicy(t, `{"spec":{"devicePlugin":{"version":"26.11.0-missing"}}}`)
+		},
+		last: func(t *testing.T) {
+			var p stack.Policy
+			eventually(t, "the status names node, cause and fix", func() bool {
+				p = readPolicy(t)
+				return p.Current() && slices.ContainsFunc(p.Status.Problems, func(found stack.Problem) bool {
+					return found.Stage == "device-plugin" && strings.Contains(found.Cause, "Image") &&
+						slices.Contains(found.Examples, gpuNode()) && found.Fix != ""
+				})
+			})
+			for _, name := range []string{"container-toolkit", "feature-discovery"} {
+				if s := stageOf(p, name); s.State != "Ready" {
+					t.Errorf("stage %s is %s: %s", name, s.State, s.Message)
+				}
+			}
+			if names := changed(before, versions(t)); !slices.Equal(names, []string{"DaemonSet outrigger-device-plugin"}) {
+				t.Errorf("changed %v, want only the DaemonSet", names)
+			}
+		},
+		end: func(t *testing.T) {
+			patchPolicy(t, `{"spec":{"devicePlugin":{"version":null}}}`)
+			allocatable(t, gpus, limit)
+		},
 	}
 }
 

@@ -35,7 +35,6 @@ func TestOrchestrator(t *testing.T) {
 	t.Run("roll-outs are quiet", rollOutsAreQuiet)
 	t.Run("one Event tells of an incident", incidentsAreTold)
 	t.Run("the first cause comes first", theFirstCauseComesFirst)
-	t.Run("a bad image is named until it is mended", aBadImageIsNamed)
 	t.Run("wrong values change nothing", wrongValuesChangeNothing)
 	t.Run("what others change is repaired", driftIsRepaired)
 	t.Run("one of two orchestrators works", oneOfTwoWorks)
@@ -106,33 +105,6 @@ func validationsHavePassed(t *testing.T) {
 			t.Errorf("the log of %s is\n%s", pod, log)
 		}
 	}
-}
-
-func aBadImageIsNamed(t *testing.T) {
-	before := versions(t)
-	patchPolicy(t, `{"spec":{"devicePlugin":{"version":"26.11.0-missing"}}}`)
-	var p stack.Policy
-	eventually(t, "the status names node, cause and fix", func() bool {
-		p = readPolicy(t)
-		return p.Current() && slices.ContainsFunc(p.Status.Problems, func(found stack.Problem) bool {
-			return found.Stage == "device-plugin" && strings.Contains(found.Cause, "Image") &&
-				slices.Contains(found.Examples, gpuNode()) && found.Fix != ""
-		})
-	})
-	if p.Status.State == "ready" {
-		t.Error("the policy is ready, although no node has the device plugin")
-	}
-	for _, s := range p.Status.Stages {
-		if (s.Name == "container-toolkit" || s.Name == "feature-discovery") && s.State != "Ready" {
-			t.Errorf("stage %s is %s: %s", s.Name, s.State, s.Message)
-		}
-	}
-	patchPolicy(t, `{"spec":{"devicePlugin":{"version":null}}}`)
-	policyIsReady(t)
-	if names := changed(before, versions(t)); !slices.Equal(names, []string{"DaemonSet outrigger-device-plugin"}) {
-		t.Errorf("changed %v, want only the DaemonSet", names)
-	}
-	allocatable(t, gpus, limit)
 }
 
 func wrongValuesChangeNothing(t *testing.T) {

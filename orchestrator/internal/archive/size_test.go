@@ -43,7 +43,7 @@ func crowd(nodes int) facts.Facts {
 }
 
 func TestSizeIsBounded(t *testing.T) {
-	const nodes, limit = 1000, 1_600_000
+	const nodes, limit = 250, 1_150_000
 	all := make([]archive.Log, nodes)
 	f := crowd(nodes)
 	for i := range all {

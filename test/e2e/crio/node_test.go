@@ -32,7 +32,10 @@ type node struct {
 // newNode starts a cluster until the test ends.
 func newNode(t *testing.T) node {
 	t.Helper()
-	r := stacktest.New(t, cluster.Config{Nodes: 1, GPUNodes: 1, GPUs: gpus, Model: "h100-80", CRIONodes: 1, Progress: os.Stderr})
+	r := stacktest.New(t, cluster.Config{
+		Nodes: 1, GPUNodes: 1, GPUs: gpus, Model: "h100-80", CRIONodes: 1, Progress: os.Stderr,
+		Images: []string{"container-toolkit", "device-plugin", "feature-discovery", "vectoradd"},
+	})
 	n := node{Rig: r, name: r.GPUNodes()[0]}
 	t.Cleanup(n.explain)
 	n.uuid = strings.Fields(n.shell("nvidia-smi --query-gpu=uuid --format=csv,noheader"))

@@ -30,7 +30,9 @@ type nodes struct{ stacktest.Rig }
 // newNodes starts a cluster until the test ends.
 func newNodes(t *testing.T) nodes {
 	t.Helper()
-	n := nodes{stacktest.New(t, cluster.Config{Nodes: 4, GPUNodes: 3, GPUs: gpus, Model: "h100-80", Bare: true, Progress: os.Stderr})}
+	n := nodes{stacktest.New(t, cluster.Config{
+		Nodes: 4, GPUNodes: 3, GPUs: gpus, Model: "h100-80", Bare: true, Images: []string{"driver-loader", "device-plugin"}, Progress: os.Stderr,
+	})}
 	for version, fails := range map[string]int{first: 0, second: 0, broken: eio} {
 		n.Must(n.LoadDriver(t.Context(), version, fails))
 	}

@@ -2,23 +2,17 @@
 
 package plain_test
 
-import (
-	"os"
-	"testing"
-
-	"outrigger.dev/test/cluster/cluster"
-	"outrigger.dev/test/e2e/stack"
-	"outrigger.dev/test/e2e/stack/stacktest"
-)
+import "outrigger.dev/test/e2e/stack"
 
 // namespace is the namespace of the release.
 const namespace = "gpu-operator"
 
-// TestOneCommand gets a cluster with simulated GPUs, and all agents, by one command of Helm, and removes them by another one.
-func TestOneCommand(t *testing.T) {
-	r := stacktest.New(t, cluster.Config{Nodes: 1, Progress: os.Stderr})
-	n := node{r, r.Nodes()[0]}
-	t.Cleanup(func() { n.explain(t) })
+// oneCommand gets a cluster with simulated GPUs, and all agents, by one command of Helm, and removes them by another one.
+func oneCommand(n node) {
+	// As on a new cluster. Helm rejects a release with a namespace that others have made.
+	n.label("")
+	n.MustKubectl("uncordon", n.Nodes()[1])
+	n.MustKubectl("delete", "namespace", stack.Namespace, "--timeout="+limit.String())
 	helm, err := n.Helm(namespace)
 	n.Must(err)
 	n.part("pods compute", func(n node) {

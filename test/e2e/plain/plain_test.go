@@ -70,6 +70,7 @@ func TestPlainNode(t *testing.T) {
 	n.part("a killed pod leaves the GPUs, and the next pod takes them over", killed)
 	n.part("NVIDIA's manifests find the same GPUs", theirs)
 	n.part("everything goes", removed)
+	n.part("one command installs everything", oneCommand)
 }
 
 func (n node) part(name string, do func(node)) {

@@ -32,11 +32,11 @@ type Stack struct {
 	nfdLoaded bool
 }
 
-// Up starts a cluster, or uses a running cluster of the same shape. It imports the images of the
-// repository at root.
+// Up starts a cluster, or uses a running cluster of the same shape. It imports images of the repository at
+// root: those that cfg.Images names, such as device-plugin, or all of them.
 func Up(ctx context.Context, root string, cfg cluster.Config) (*Stack, error) {
 	var err error
-	if cfg.Images, err = images(root); err != nil {
+	if cfg.Images, err = images(root, cfg.Images); err != nil {
 		return nil, err
 	}
 	cfg.BinDir = filepath.Join(root, "bin")
@@ -60,9 +60,17 @@ func Fresh(ctx context.Context, cfg cluster.Config) (*Stack, error) {
 	return Up(ctx, root, cfg)
 }
 
-// images returns the archives of the repository's images.
-func images(root string) ([]string, error) {
-	archives, err := filepath.Glob(filepath.Join(root, "out", "images", "*.tar"))
+// images returns the archives of the repository's images, or of those with names.
+func images(root string, names []string) ([]string, error) {
+	folder := filepath.Join(root, "out", "images")
+	if len(names) > 0 {
+		archives := make([]string, len(names))
+		for i, name := range names {
+			archives[i] = filepath.Join(folder, name+".tar")
+		}
+		return archives, nil
+	}
+	archives, err := filepath.Glob(filepath.Join(folder, "*.tar"))
 	if err != nil {
 		return nil, fmt.Errorf("list images: %w", err)
 	}

@@ -14,14 +14,15 @@ import (
 	"time"
 )
 
-// tested is a checkout whose tests are run by a program "go" that only says which packages it got,
-// and whether with the race detector, and fails for the package FAILS, and sleeps if SLOW says how long. pkg/part starts goroutines,
-// pkg/locks synchronizes them, pkg/tests starts some in its tests only, pkg/pure does not, and the
-// tests of pkg/whole run a whole program.
+// tested is a checkout whose tests are run by a program "go" that only says which packages it got, whether
+// with the race detector, and whether their tests start one after the other. It fails for the package FAILS,
+// and sleeps if SLOW says how long. pkg/part starts goroutines, pkg/locks synchronizes them, pkg/tests starts
+// some in its tests only, pkg/pure does not, and the tests of pkg/whole run a whole program.
 func tested(t *testing.T) checkout {
 	t.Helper()
 	return newCheckout(t, map[string]string{
-		"go.work":                "go 1.26\n\nuse (\n\t./pkg\n\t./test/e2e\n\t./test/qemu\n)\n",
+		"go.work":                "go 1.26\n\nuse (\n\t./charts\n\t./pkg\n\t./test/e2e\n\t./test/qemu\n)\n",
+		"charts/go.mod":          "module outrigger.dev/charts\n",
 		"pkg/go.mod":             "module outrigger.dev/pkg\n",
 		"pkg/part/part.go":       "package part\n\nfunc F() {\n\tgo f()\n}\n",
 		"pkg/tests/a_test.go":    "package tests_test\n\nfunc TestA() { running.Go(f) }\n",
@@ -37,12 +38,13 @@ if [ "$1" = list ]; then
 	[ -z "${BROKEN:-}" ] || { echo "a package is broken" >&2; exit 1; }
 	case $PWD in
 	*/pkg) printf "outrigger.dev/pkg/%s\n" locks part pure tests whole ;;
-	*) printf "outrigger.dev/test/e2e%s\n" "" /tools /demo ;;
+	*) printf "outrigger.dev/test/e2e%s\n" "" /tools /outages /demo ;;
 	esac
 	exit
 fi
 [[ " $* " == *" -race "* ]] && raced=true || raced=false
-for package; do [[ "$package" != */* ]] || echo "{\"Action\":\"start\",\"Package\":\"$package\",\"Raced\":$raced}"; done
+[[ " $* " == *flock* ]] && alone=true || alone=false
+for package; do [[ "$package" == *" "* || "$package" != */* ]] || echo "{\"Action\":\"start\",\"Package\":\"$package\",\"Raced\":$raced,\"Alone\":$alone}"; done
 [[ -z "${FAILS:-}" || " $* " != *"$FAILS"* ]] || exit 1
 sleep "${SLOW:-0}"
 `,
@@ -63,7 +65,7 @@ func TestPackagesThatCannotBeListedAreAFailure(t *testing.T) {
 // TestTestsThatFailAreAFailure has tests that fail in each line of work, also in one of two runs at a time.
 func TestTestsThatFailAreAFailure(t *testing.T) {
 	c := tested(t)
-	for _, fails := range []string{"pkg/part", "pkg/pure", "./...", "./tools", "./stack", "test/e2e/demo"} {
+	for _, fails := range []string{"pkg/part", "pkg/pure", "./...", "./tools", "./stack", "./outages", "test/e2e/demo"} {
 		if out, err := c.run([]string{c.withFake(), "FAILS=" + fails}, "test-events.sh", "-tags", "e2e"); err == nil {
 			t.Errorf("it succeeds although the tests of %s fail: %s", fails, out)
 		}
@@ -78,18 +80,19 @@ func TestTestsThatFailAreAFailure(t *testing.T) {
 func TestEachPackageIsTestedOnce(t *testing.T) {
 	c := tested(t)
 	is := func(pkg, raced string) string {
-		return `{"Action":"start","Package":"` + pkg + `","Raced":` + raced + `}`
+		return `{"Action":"start","Package":"` + pkg + `","Raced":` + raced + `,"Alone":false}`
 	}
+	alone := func(pkg string) string { return strings.Replace(is(pkg, "false"), `"Alone":false`, `"Alone":true`, 1) }
 	for name, tc := range map[string]struct {
 		args []string
 		want []string
 	}{
 		"all": {nil, []string{
-			is("./...", "false"), // of test/qemu
+			is("./...", "false"), is("./...", "false"), // of charts and test/qemu
 			is("./admission", "false"), is("./dashboards", "false"), is("./engines", "false"), is("./newagent", "false"),
-			is("./nvidia", "false"), is("./schemas", "false"), is("./stack", "false"), is("./tools", "false"),
+			is("./nvidia", "false"), is("./outages", "false"), is("./schemas", "false"), is("./stack", "false"), is("./tools", "false"),
 			is("outrigger.dev/pkg/locks", "true"), is("outrigger.dev/pkg/part", "true"), is("outrigger.dev/pkg/pure", "false"), is("outrigger.dev/pkg/tests", "false"), is("outrigger.dev/pkg/whole", "false"),
-			is("outrigger.dev/test/e2e", "false"), is("outrigger.dev/test/e2e/demo", "false"),
+			alone("outrigger.dev/test/e2e"), alone("outrigger.dev/test/e2e/demo"),
 		}},
 		"a package again":         {[]string{"-test.run=^TestX$", "outrigger.dev/pkg/part"}, []string{is("outrigger.dev/pkg/part", "true")}},
 		"a whole program again":   {[]string{"-test.run=^TestX$", "outrigger.dev/pkg/whole"}, []string{is("outrigger.dev/pkg/whole", "false")}},
