@@ -69,7 +69,12 @@ func (o *operator) ready() error {
 	return nil
 }
 
+// garbage is the size of the garbage in the heap, in percent of the live objects, that starts a collection. While thousands
+// of pods start, the default of 100 needs 4 MiB more with 1,000 nodes.
+const garbage = 70
+
 func (o *operator) run(ctx context.Context) error {
+	debug.SetGCPercent(garbage)
 	host, err := os.Hostname()
 	if err != nil {
 		return fmt.Errorf("name this process: %w", err)
