@@ -37,8 +37,6 @@ type Headers struct {
 type Places struct {
 	// Root is the host's root folder, as a path of this process. Default: "/".
 	Root string
-	// Modules is the host's /lib/modules, as a path of this process. Default: below Root.
-	Modules string
 	// Store is the agent's store, which has the fetched headers.
 	Store string
 	// Container is set if Root is not the root folder of this process, which may then link headers where
@@ -47,13 +45,6 @@ type Places struct {
 	// Mellanox is the folder of the driver container of network adapters, as a path of this process.
 	// Default: run/mellanox/drivers below Root.
 	Mellanox string
-}
-
-func (p Places) modules() string {
-	if p.Modules != "" {
-		return p.Modules
-	}
-	return filepath.Join(p.root(), "lib/modules")
 }
 
 func (p Places) root() string {
@@ -115,7 +106,7 @@ func (p Places) Headers(release string) (Headers, error) {
 		return Headers{}, found
 	}
 	return Headers{}, cause.Cause{
-		Code: cause.KernelHeadersMissing, Subject: "kernel " + release, Text: "its headers were not found: they are neither in " + p.modules() + " nor in " + filepath.Join(p.root(), "usr/src"),
+		Code: cause.KernelHeadersMissing, Subject: "kernel " + release, Text: "its headers were not found: they are neither in " + filepath.Join(p.root(), "lib/modules") + " nor in " + filepath.Join(p.root(), "usr/src"),
 		Fix: "install the package linux-headers-" + release + " (Debian, Ubuntu) or kernel-devel-" + release + " (Red Hat, SUSE), or configure a repository that has it",
 	}
 }
@@ -123,7 +114,7 @@ func (p Places) Headers(release string) (Headers, error) {
 // linked returns the target of the link build in the folder of the kernel's modules. Each header
 // package installs this link.
 func (p Places) linked(release string) string {
-	link := filepath.Join(p.modules(), release, "build")
+	link := filepath.Join(p.root(), "lib/modules", release, "build")
 	target, err := os.Readlink(link)
 	if err != nil || !filepath.IsAbs(target) {
 		return ""
