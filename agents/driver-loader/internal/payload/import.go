@@ -79,7 +79,7 @@ func (s Store) importTo(ctx context.Context, stage *staging.Stage, src source) (
 	r.Imported, r.Order, r.Origin, r.Stamp = time.Now().UTC().Round(0), s.nextOrder(), src.path, src.stamp
 	r.Dir = stage.Dir
 	report(progress.Progress{Step: StepSync})
-	if err := r.seal(ctx, w.sums); err != nil {
+	if err := r.seal(ctx); err != nil {
 		return Payload{}, staging.Explain(stage.Dir, err)
 	}
 	path := filepath.Join(s.drivers(), r.name())
@@ -97,8 +97,8 @@ func (s Store) importTo(ctx context.Context, stage *staging.Stage, src source) (
 }
 
 // seal writes the list of files and the record.
-func (r *record) seal(ctx context.Context, known map[uint64]sum) error {
-	files, err := list(ctx, r.Dir, known)
+func (r *record) seal(ctx context.Context) error {
+	files, err := list(ctx, r.Dir)
 	if err != nil {
 		return err
 	}
