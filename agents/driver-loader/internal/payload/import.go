@@ -3,7 +3,6 @@ package payload
 import (
 	"archive/tar"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -111,11 +110,7 @@ func (r *record) seal(ctx context.Context) error {
 }
 
 func (r *record) write() error {
-	data, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	return hostfs.WriteFile(filepath.Join(r.Dir, recordName), append(data, '\n'), 0o644)
+	return hostfs.WriteJSON(filepath.Join(r.Dir, recordName), r, 0o644)
 }
 
 // importAgain records a new import of a complete payload, so that it becomes the last imported one.

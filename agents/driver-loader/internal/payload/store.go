@@ -2,7 +2,6 @@ package payload
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -95,11 +94,7 @@ func (s Store) records() ([]record, error) {
 
 // read returns the record of the payload in a folder.
 func read(dir string) (record, error) {
-	var r record
-	data, err := hostfs.ReadFile(filepath.Join(dir, recordName), maxRecord)
-	if err == nil {
-		err = json.Unmarshal(data, &r)
-	}
+	r, err := hostfs.ReadJSON[record](filepath.Join(dir, recordName), maxRecord)
 	if err == nil && filepath.Base(dir) != r.name() {
 		err = fmt.Errorf("it describes %s", r.name())
 	}

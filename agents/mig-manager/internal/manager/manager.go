@@ -131,7 +131,7 @@ type recovery struct {
 type attempt struct {
 	Attempt
 	pause
-	// change identifies the change.
+	// change is a hash that identifies the change.
 	change string
 	// stuck has the users that a pause of DaemonSets has not removed.
 	stuck []procowner.Pod
