@@ -2,18 +2,17 @@ package build
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 
 	securejoin "github.com/cyphar/filepath-securejoin"
 
-	"outrigger.dev/agents/driver-loader/internal/staging"
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/text"
@@ -47,33 +46,10 @@ type Places struct {
 	Mellanox string
 }
 
-func (p Places) root() string {
-	if p.Root == "" {
-		return "/"
-	}
-	return p.Root
-}
+func (p Places) root() string { return cmp.Or(p.Root, "/") }
 
 // fetched returns the folder into which the header packages of a kernel are unpacked.
 func (p Places) fetched(release string) string { return filepath.Join(p.Store, "headers", release) }
-
-// RemoveFetched removes the fetched headers, except for the kernels to keep. It returns the
-// removed folders.
-func (p Places) RemoveFetched(keep []string) ([]string, error) {
-	entries, err := os.ReadDir(filepath.Dir(p.fetched("x")))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	var removed []string
-	var errs []error
-	for _, e := range entries {
-		if staging.Complete(e.Name()) && !slices.Contains(keep, e.Name()) {
-			errs = append(errs, staging.Remove(p.fetched(e.Name())))
-			removed = append(removed, p.fetched(e.Name()))
-		}
-	}
-	return removed, errors.Join(errs...)
-}
 
 // Headers returns the headers of a kernel. It prefers headers that are installed on the host to
 // fetched ones. Errors are Causes with the code KernelHeadersMissing or KernelHeadersMismatch.

@@ -67,9 +67,6 @@ func (s Store) List() ([]Payload, error) {
 	return payloads, err
 }
 
-// Remove removes a payload from the store. Its driver root must not be mounted.
-func (s Store) Remove(p Payload) error { return staging.Remove(p.Dir) }
-
 func (s Store) records() ([]record, error) {
 	entries, err := os.ReadDir(s.drivers())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
