@@ -101,7 +101,7 @@ func (c Cache) fill(ctx context.Context, stage *staging.Stage, set Set) (Set, er
 		modules[i] = copied
 	}
 	set.Modules = modules
-	return set, staging.Explained(stage.Dir, hostfs.WriteJSON(filepath.Join(stage.Dir, recordName), set, 0o600))
+	return set, staging.Explain(stage.Dir, hostfs.WriteJSON(filepath.Join(stage.Dir, recordName), set, 0o600))
 }
 
 // copyModule copies a file into a folder, and returns the module with its size and digest.
