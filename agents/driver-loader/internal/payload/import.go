@@ -2,6 +2,7 @@ package payload
 
 import (
 	"archive/tar"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,11 +59,7 @@ func (s Store) imported(stamp string) (Payload, bool) {
 }
 
 func (s Store) importTo(ctx context.Context, stage *staging.Stage, src source) (Payload, error) {
-	most := s.MaxBytes
-	if most == 0 {
-		most = defaultSize
-	}
-	w, err := newWriter(stage.Dir, src.path, most)
+	w, err := newWriter(stage.Dir, src.path, cmp.Or(s.MaxBytes, defaultSize))
 	if err != nil {
 		return Payload{}, err
 	}
