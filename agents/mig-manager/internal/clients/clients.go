@@ -151,12 +151,6 @@ func (c *Clients) start(ctx context.Context, unit string) error {
 	return fmt.Errorf("start %s on the host: %w", unit, err)
 }
 
-// Stopped returns the units to start again.
-func (c *Clients) Stopped() ([]string, error) {
-	j, err := c.read()
-	return j.Stopped, err
-}
-
 // read returns the journal of this boot. A journal of another boot counts as empty.
 func (c *Clients) read() (journal, error) {
 	j, err := hostfs.ReadJSON[journal](c.cfg.Journal, maxJournal)
