@@ -209,3 +209,15 @@ func TestABrokenDocumentHasOneError(t *testing.T) {
 		})
 	}
 }
+
+func TestRequire(t *testing.T) {
+	for data, want := range map[string]string{
+		"version: v1": "", "version: v2": `c.yaml:1: version: invalid value "v2": must be v1`, "other: 1": "c.yaml:1: version: is missing: must be v1",
+	} {
+		doc := strict.Parse("c.yaml", []byte(data))
+		doc.Root().Map("version", "other").Get("version").Require("v1")
+		if err := doc.Err(); (err == nil) != (want == "") || err != nil && err.Error() != want {
+			t.Errorf("%q: %v, want %q", data, err, want)
+		}
+	}
+}

@@ -43,6 +43,15 @@ func (v Value) Bad(allowed string) {
 // Missing reports an absent value that is required. The parameter allowed describes the valid values.
 func (v Value) Missing(allowed string) { v.Fail("is missing: must be %s", allowed) }
 
+// Require reports an error unless the value is this word.
+func (v Value) Require(word string) {
+	if !v.Set() {
+		v.Missing(word)
+	} else if is, ok := v.Text(); ok && is != word {
+		v.Bad(word)
+	}
+}
+
 const maxShown = 60
 
 // written returns the value as an error shows it.

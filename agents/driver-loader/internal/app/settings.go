@@ -8,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"outrigger.dev/agents/driver-loader/internal/build"
 	"outrigger.dev/agents/driver-loader/internal/daemons"
 	"outrigger.dev/agents/driver-loader/internal/kernel"
@@ -68,8 +66,8 @@ func (s *settings) complete(log *slog.Logger) error {
 		}
 	}
 	host, proc, sys := cfg.HostRoot, s.host.ProcRoot, s.host.SysRoot
-	s.machine = machine()
 	cfg.Kernel = kernel.Root{Proc: proc, Sys: sys, Modules: filepath.Join(host, "lib/modules"), Dev: filepath.Join(host, "dev")}
+	s.machine = kernel.Machine(cfg.Kernel)
 	cfg.PodLogs, cfg.Log = filepath.Join(host, "var/log/pods"), log
 	cfg.Place.Proc, cfg.Place.Sys = proc, sys
 	cfg.Contract = contract.Dir{Root: s.host.RunRoot, ProcRoot: proc}
@@ -127,13 +125,4 @@ func (s *settings) observeDesired() (loader.Desired, error) {
 		s.applyUpgradeJournal(&d)
 	}
 	return d, errors.Join(errs...)
-}
-
-// machine returns the architecture of the node, as uname -m prints it.
-func machine() string {
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		return ""
-	}
-	return unix.ByteSliceToString(u.Machine[:])
 }

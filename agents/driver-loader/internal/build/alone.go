@@ -113,7 +113,7 @@ func (w work) coreSymbols(base cache.Set) (string, error) {
 		return "", err
 	}
 	path := filepath.Join(w.dir, "nvidia.symvers")
-	return path, staging.Explained(w.dir, os.WriteFile(path, []byte(symvers(core, w.headers)), 0o600))
+	return path, staging.Explain(w.dir, os.WriteFile(path, []byte(symvers(core, w.headers)), 0o600))
 }
 
 // peermemVariables returns the variables of make that build only nvidia_peermem of the driver's sources.

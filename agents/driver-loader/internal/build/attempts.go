@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -46,39 +47,36 @@ func newPause() pace.Backoff { return pace.Backoff{First: retryFirst, Most: retr
 // so that the next process knows it. A new process tries all other builds at once: a person may have
 // corrected the reason.
 type attempts struct {
-	// store is the agent's store.
-	store string
-
 	mu   sync.Mutex
 	last map[string]*attempt // by release
 }
 
-func (a *attempts) path(release string) string {
-	return filepath.Join(a.store, "build", release+".failed.json")
+// attemptPath returns the path of the record of a failed build for a release.
+func (b *Builder) attemptPath(release string) string {
+	return filepath.Join(b.Places.Store, "build", release+".failed.json")
 }
 
-// find returns the last failed build for a release, or nil.
-func (a *attempts) find(release string) *attempt {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if last := a.last[release]; last != nil {
+// lastAttempt returns the last failed build for a release, or nil. The caller holds the lock.
+func (b *Builder) lastAttempt(release string) *attempt {
+	if last := b.failures.last[release]; last != nil {
 		return last
 	}
-	data, err := hostfs.ReadFile(a.path(release), maxAttempt)
-	recorded := attempt{pause: newPause()}
-	if err != nil || json.Unmarshal(data, &recorded) != nil {
+	recorded, err := hostfs.ReadJSON[attempt](b.attemptPath(release), maxAttempt)
+	if err != nil {
 		return nil // another build replaces a damaged record
 	}
+	recorded.pause = newPause()
 	return &recorded
 }
 
-// failed records a failed build. It reports whether the previous build of these inputs, if there was
+// recordFailure records a failed build. It reports whether the previous build of these inputs, if there was
 // one, had a cause with another code. Otherwise, the previous cause stays: compilers that run at the same
 // time fail in any order. The pause grows until the inputs change, whatever the cause.
-func (a *attempts) failed(release, inputs string, why cause.Cause, now time.Time) (news bool, err error) {
-	before := a.find(release)
+func (b *Builder) recordFailure(release, inputs string, why cause.Cause) (news bool, err error) {
+	a := &b.failures
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	before := b.lastAttempt(release)
 	next := &attempt{Inputs: inputs, Cause: why, pause: newPause()}
 	same := before != nil && before.Inputs == inputs
 	if same {
@@ -93,50 +91,34 @@ func (a *attempts) failed(release, inputs string, why cause.Cause, now time.Time
 	}
 	a.last[release] = next
 	if why.Code != cause.ModuleBuildFailed {
-		next.next = now.Add(next.pause.Next())
+		next.next = b.now().Add(next.pause.Next())
 		return news, nil
 	}
-	data, err := json.Marshal(next)
-	if err == nil {
-		_, err = hostfs.WriteIfChanged(a.path(release), data, 0o600)
-	}
-	return news, err
-}
-
-// forget removes the failed build of a release, or of all releases for "".
-func (a *attempts) forget(release string) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.last, release)
-	if release != "" {
-		if err := os.Remove(a.path(release)); !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		return nil
-	}
-	a.last = nil
-	files, err := filepath.Glob(a.path("*"))
-	for _, file := range files {
-		err = errors.Join(err, os.Remove(file))
-	}
-	return err
+	return news, hostfs.WriteJSON(b.attemptPath(release), next, 0o600)
 }
 
 // Forget makes the next build of a failed request possible at once.
-func (b *Builder) Forget() error { return b.attempts().forget("") }
+func (b *Builder) Forget() error { return b.forget("*") }
 
-func (b *Builder) attempts() *attempts {
+// forget removes the failed builds of the releases that match a pattern.
+func (b *Builder) forget(pattern string) error {
 	b.failures.mu.Lock()
 	defer b.failures.mu.Unlock()
-	b.failures.store = b.Places.Store
-	return &b.failures
+	files, err := filepath.Glob(b.attemptPath(pattern))
+	for _, file := range files {
+		err = errors.Join(err, os.Remove(file))
+	}
+	maps.DeleteFunc(b.failures.last, func(release string, _ *attempt) bool { return pattern == "*" || release == pattern })
+	return err
 }
 
 // Failure returns the cause of the last build of a request with the same inputs, if that failed, or nil.
 // It reports whether building now is of no use: the compiler rejected the inputs, or the pause after
 // another failure is not over.
 func (b *Builder) Failure(ctx context.Context, r Request) (why *cause.Cause, pending bool) {
-	last := b.attempts().find(r.Release)
+	b.failures.mu.Lock()
+	last := b.lastAttempt(r.Release)
+	b.failures.mu.Unlock()
 	if last == nil {
 		return nil, false
 	}
@@ -150,7 +132,7 @@ func (b *Builder) Failure(ctx context.Context, r Request) (why *cause.Cause, pen
 // nothing about the next build: the end of ctx, a store in use, and inputs that were changed during the build.
 func (b *Builder) record(ctx context.Context, r Request, inputs string, result error) error {
 	if result == nil {
-		return b.attempts().forget(r.Release)
+		return b.forget(r.Release)
 	}
 	if ctx.Err() != nil || cause.Is(result, cause.StoreBusy) {
 		return nil //nolint:nilerr // it says nothing about the next build
@@ -166,7 +148,7 @@ func (b *Builder) record(ctx context.Context, r Request, inputs string, result e
 	if !is {
 		why = cause.New(cause.Failed, "modules for kernel "+r.Release, text.OneLine(result))
 	}
-	news, err := b.attempts().failed(r.Release, inputs, why, b.now())
+	news, err := b.recordFailure(r.Release, inputs, why)
 	if news && b.Failed != nil {
 		b.Failed(why)
 	}

@@ -36,7 +36,7 @@ func (r *Repositories) certificates(work string) (string, error) {
 		}
 	}
 	path := filepath.Join(work, "certificates.pem")
-	return path, staging.Explained(work, os.WriteFile(path, all, 0o644)) //nolint:gosec // apt reads the file as another user
+	return path, staging.Explain(work, os.WriteFile(path, all, 0o644)) //nolint:gosec // apt reads the file as another user
 }
 
 // ownCertificates returns the certificates in the folders where driver.certConfig is mounted.

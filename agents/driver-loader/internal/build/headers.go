@@ -2,18 +2,17 @@ package build
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 
 	securejoin "github.com/cyphar/filepath-securejoin"
 
-	"outrigger.dev/agents/driver-loader/internal/staging"
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/text"
@@ -37,8 +36,6 @@ type Headers struct {
 type Places struct {
 	// Root is the host's root folder, as a path of this process. Default: "/".
 	Root string
-	// Modules is the host's /lib/modules, as a path of this process. Default: below Root.
-	Modules string
 	// Store is the agent's store, which has the fetched headers.
 	Store string
 	// Container is set if Root is not the root folder of this process, which may then link headers where
@@ -49,40 +46,10 @@ type Places struct {
 	Mellanox string
 }
 
-func (p Places) modules() string {
-	if p.Modules != "" {
-		return p.Modules
-	}
-	return filepath.Join(p.root(), "lib/modules")
-}
-
-func (p Places) root() string {
-	if p.Root == "" {
-		return "/"
-	}
-	return p.Root
-}
+func (p Places) root() string { return cmp.Or(p.Root, "/") }
 
 // fetched returns the folder into which the header packages of a kernel are unpacked.
 func (p Places) fetched(release string) string { return filepath.Join(p.Store, "headers", release) }
-
-// RemoveFetched removes the fetched headers, except for the kernels to keep. It returns the
-// removed folders.
-func (p Places) RemoveFetched(keep []string) ([]string, error) {
-	entries, err := os.ReadDir(filepath.Dir(p.fetched("x")))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	var removed []string
-	var errs []error
-	for _, e := range entries {
-		if staging.Complete(e.Name()) && !slices.Contains(keep, e.Name()) {
-			errs = append(errs, staging.Remove(p.fetched(e.Name())))
-			removed = append(removed, p.fetched(e.Name()))
-		}
-	}
-	return removed, errors.Join(errs...)
-}
 
 // Headers returns the headers of a kernel. It prefers headers that are installed on the host to
 // fetched ones. Errors are Causes with the code KernelHeadersMissing or KernelHeadersMismatch.
@@ -115,7 +82,7 @@ func (p Places) Headers(release string) (Headers, error) {
 		return Headers{}, found
 	}
 	return Headers{}, cause.Cause{
-		Code: cause.KernelHeadersMissing, Subject: "kernel " + release, Text: "its headers were not found: they are neither in " + p.modules() + " nor in " + filepath.Join(p.root(), "usr/src"),
+		Code: cause.KernelHeadersMissing, Subject: "kernel " + release, Text: "its headers were not found: they are neither in " + filepath.Join(p.root(), "lib/modules") + " nor in " + filepath.Join(p.root(), "usr/src"),
 		Fix: "install the package linux-headers-" + release + " (Debian, Ubuntu) or kernel-devel-" + release + " (Red Hat, SUSE), or configure a repository that has it",
 	}
 }
@@ -123,7 +90,7 @@ func (p Places) Headers(release string) (Headers, error) {
 // linked returns the target of the link build in the folder of the kernel's modules. Each header
 // package installs this link.
 func (p Places) linked(release string) string {
-	link := filepath.Join(p.modules(), release, "build")
+	link := filepath.Join(p.root(), "lib/modules", release, "build")
 	target, err := os.Readlink(link)
 	if err != nil || !filepath.IsAbs(target) {
 		return ""

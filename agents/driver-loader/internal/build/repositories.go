@@ -1,6 +1,7 @@
 package build
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -30,12 +31,7 @@ type Repositories struct {
 	Manager string
 }
 
-func (r *Repositories) etc() string {
-	if r.Etc == "" {
-		return "/etc"
-	}
-	return r.Etc
-}
+func (r *Repositories) etc() string { return cmp.Or(r.Etc, "/etc") }
 
 func (r *Repositories) seconds() string {
 	if r.Timeout == 0 {

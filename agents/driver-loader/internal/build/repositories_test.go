@@ -81,14 +81,6 @@ func TestHeadersAreFetchedFromARepository(t *testing.T) {
 	if err != nil || len(entries) != 1 || entries[0].Name() != "usr" {
 		t.Errorf("%v, %v", entries, err)
 	}
-	for _, keep := range []string{wanted, "6.1.0-2-amd64"} {
-		if removed, err := b.Places.RemoveFetched([]string{keep}); err != nil || len(removed) == 0 != (keep == wanted) {
-			t.Error(removed, err)
-		}
-		if _, err := b.Places.Headers(wanted); (err == nil) != (keep == wanted) {
-			t.Errorf("%s: %v", keep, err)
-		}
-	}
 }
 
 // On a node without the internet, those of the image stay beside that of the operator.

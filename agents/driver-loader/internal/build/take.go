@@ -104,5 +104,5 @@ func (r Request) signed(m *module.Module, file, dir string) (string, error) {
 	}
 	name, _, _ := strings.Cut(filepath.Base(file), ".ko")
 	path := filepath.Join(dir, name+".ko")
-	return path, staging.Explained(path, os.WriteFile(path, data, 0o600))
+	return path, staging.Explain(path, os.WriteFile(path, data, 0o600))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -102,11 +101,7 @@ func (c Cache) fill(ctx context.Context, stage *staging.Stage, set Set) (Set, er
 		modules[i] = copied
 	}
 	set.Modules = modules
-	data, err := json.MarshalIndent(set, "", "  ")
-	if err != nil {
-		return Set{}, err
-	}
-	return set, staging.Explained(stage.Dir, os.WriteFile(filepath.Join(stage.Dir, recordName), append(data, '\n'), 0o600))
+	return set, staging.Explain(stage.Dir, hostfs.WriteJSON(filepath.Join(stage.Dir, recordName), set, 0o600))
 }
 
 // copyModule copies a file into a folder, and returns the module with its size and digest.
@@ -152,12 +147,8 @@ func (c Cache) List() ([]Set, error) {
 
 // read returns the set in a folder, from its record.
 func read(dir string) (Set, error) {
-	data, err := hostfs.ReadFile(filepath.Join(dir, recordName), maxRecord)
+	set, err := hostfs.ReadJSON[Set](filepath.Join(dir, recordName), maxRecord)
 	if err != nil {
-		return Set{}, err
-	}
-	var set Set
-	if err := json.Unmarshal(data, &set); err != nil {
 		return Set{}, fmt.Errorf("%s cannot be read: %w", recordName, err)
 	}
 	if set.Key.Sum() != filepath.Base(dir) || set.Key.Release != filepath.Base(filepath.Dir(dir)) {

@@ -5,6 +5,7 @@
 package check
 
 import (
+	"cmp"
 	"debug/elf"
 	"fmt"
 	"slices"
@@ -66,10 +67,7 @@ func (c *checker) machine() {
 func (c *checker) vermagic() {
 	release, options, _ := strings.Cut(c.module.Vermagic, " ")
 	if release != c.kernel.Release {
-		if release == "" {
-			release = "no release"
-		}
-		c.add(cause.ModuleWrongRelease, "it was built for the kernel %s, but the running kernel is %s", release, c.kernel.Release)
+		c.add(cause.ModuleWrongRelease, "it was built for the kernel %s, but the running kernel is %s", cmp.Or(release, "no release"), c.kernel.Release)
 		return
 	}
 	_, want, known := strings.Cut(c.kernel.Vermagic, " ")

@@ -5,6 +5,7 @@
 package daemons
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -137,15 +138,8 @@ type Supervisor struct {
 
 // New returns a Supervisor.
 func New(cfg Config) *Supervisor {
-	if cfg.Run == "" {
-		cfg.Run = "/run"
-	}
-	if cfg.License == "" {
-		cfg.License = "/etc/nvidia/gridd.conf"
-	}
-	if cfg.IMEX == "" {
-		cfg.IMEX = filepath.Join("/", cfg.Host, "etc/nvidia-imex")
-	}
+	cfg.Run, cfg.License = cmp.Or(cfg.Run, "/run"), cmp.Or(cfg.License, "/etc/nvidia/gridd.conf")
+	cfg.IMEX = cmp.Or(cfg.IMEX, filepath.Join("/", cfg.Host, "etc/nvidia-imex"))
 	return &Supervisor{cfg: cfg, tried: map[string]bool{}, manages: map[string]bool{}}
 }
 

@@ -1,14 +1,10 @@
 package daemons
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"io/fs"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"outrigger.dev/pkg/hostfs"
 )
@@ -53,28 +49,3 @@ func (s *Supervisor) readConfig(d Daemon) ([]byte, error) {
 	}
 	return hostfs.ReadFile(filepath.Join(s.cfg.Root, d.Config), maxConfig)
 }
-
-// background writes the PID file of a program that stays in the foreground. It returns an error if the
-// program ends at once.
-func (s *Supervisor) background(ctx context.Context, d Daemon, cmd *exec.Cmd) error {
-	err := hostfs.WriteFile(filepath.Join(s.pidDir(d), d.PIDFile), fmt.Appendln(nil, cmd.Process.Pid), 0o644)
-	if err != nil {
-		return errors.Join(err, s.kill(d, cmd))
-	}
-	ended := make(chan error, 1)
-	// The goroutine ends with the daemon, or with this process.
-	go func() { ended <- cmd.Wait() }()
-	timer := time.NewTimer(foregroundLimit)
-	defer timer.Stop()
-	select {
-	case err := <-ended:
-		return errors.Join(errors.New("it ended at once"), err)
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// foregroundLimit is the time after which a program in the foreground counts as started.
-const foregroundLimit = time.Second

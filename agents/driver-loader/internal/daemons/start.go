@@ -123,11 +123,8 @@ func (s *Supervisor) execute(ctx context.Context, d Daemon, args []string, log *
 	} else {
 		err = run()
 	}
-	switch {
-	case err != nil || !stays:
+	if err != nil || !stays {
 		return err
-	case d.Foreground:
-		return s.background(limited, d, cmd)
 	}
 	return s.ready(limited, d, cmd)
 }

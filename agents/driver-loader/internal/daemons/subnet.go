@@ -114,22 +114,27 @@ func (s *Supervisor) withDriverRoot(config string) string {
 	return config
 }
 
-// readyLimit is the longest time until a daemon has created its socket.
-const readyLimit = 30 * time.Second
+const (
+	// readyLimit is the longest time until a daemon has created its socket.
+	readyLimit = 30 * time.Second
+	// foregroundLimit is the time after which a program in the foreground, which has no socket, counts as started.
+	foregroundLimit = time.Second
+)
 
-// ready waits until a started daemon has created its socket. If that takes too long, it kills the daemon.
+// ready waits until a started daemon has created its socket, or stays in the foreground. If that takes too long, it
+// kills the daemon.
 func (s *Supervisor) ready(ctx context.Context, d Daemon, cmd *exec.Cmd) error {
 	ctx, cancel := context.WithTimeout(ctx, readyLimit)
 	defer cancel()
-	ended := make(chan error, 1)
+	began, ended := time.Now(), make(chan error, 1)
 	// The goroutine ends with the daemon, or with this process.
 	go func() { ended <- cmd.Wait() }()
 	for {
 		if _, err := os.Stat(filepath.Join(s.pidDir(d), d.Socket)); err == nil {
-			if s.pid(d) != 0 {
+			switch runs := s.pid(d) != 0; {
+			case runs && (!d.Foreground || time.Since(began) > foregroundLimit):
 				return nil
-			}
-			if ended != nil {
+			case !runs && ended != nil:
 				// A daemon writes a PID file only if it has daemonized itself.
 				if err := hostfs.WriteFile(filepath.Join(s.pidDir(d), d.PIDFile), fmt.Appendln(nil, cmd.Process.Pid), 0o644); err != nil {
 					return errors.Join(err, s.kill(d, cmd))
@@ -138,8 +143,8 @@ func (s *Supervisor) ready(ctx context.Context, d Daemon, cmd *exec.Cmd) error {
 		}
 		select {
 		case err := <-ended:
-			if err != nil {
-				return err
+			if err != nil || d.Foreground {
+				return errors.Join(errors.New("it ended at once"), err)
 			}
 			ended = nil // the started process has ended, and the daemon runs in the background
 		default:

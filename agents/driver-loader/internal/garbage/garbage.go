@@ -8,58 +8,68 @@ import (
 	"path/filepath"
 	"slices"
 
-	"outrigger.dev/agents/driver-loader/internal/build"
 	"outrigger.dev/agents/driver-loader/internal/cache"
 	"outrigger.dev/agents/driver-loader/internal/payload"
+	"outrigger.dev/agents/driver-loader/internal/staging"
 )
 
-// Removed lists the removed folders.
-type Removed struct {
-	Drivers, Modules, Headers []string
+// Needed lists the kernels and the drivers of a node.
+type Needed struct {
+	// Kernels lists the releases of the running kernel, and of the kernels that the node can boot.
+	Kernels []string
+	// Sources holds the digests of the drivers in use, such as the loaded, the desired and the previous driver.
+	Sources []string
 }
 
-// Collect removes everything from a store that the node does not need. n.Sources lists the digests of
-// the drivers in use, such as the loaded and the desired driver. If the store has none of these drivers,
-// Collect removes nothing. It keeps drivers that were imported later, and one earlier driver for a
-// rollback.
-func Collect(store string, n cache.Needed) (Removed, error) {
-	s := payload.Store{Dir: store}
+// Modules reports whether modules are needed: if their driver is needed, and the node has their kernel, or a user built
+// them in advance.
+func (n Needed) Modules(s cache.Set) bool {
+	return slices.Contains(n.Sources, s.Key.Sources) && (s.Prebuilt || slices.Contains(n.Kernels, s.Key.Release))
+}
+
+// Collect removes everything from a store that the node does not need, and returns the removed folders. If the store has
+// none of the drivers in use, Collect removes nothing. It keeps drivers that were imported later, and one earlier driver
+// for a rollback.
+func Collect(store string, n Needed) (removed []string, err error) {
 	// Entries that cannot be read stay. Their users report the errors.
-	drivers, _ := s.List()
+	drivers, _ := payload.Store{Dir: store}.List()
 	// The list begins with the newest driver.
 	newest := slices.IndexFunc(drivers, func(p payload.Payload) bool { return slices.Contains(n.Sources, p.Digest) })
-	if newest < 0 || n.Running == "" {
-		return Removed{}, nil
+	if newest < 0 || len(n.Kernels) == 0 {
+		return nil, nil
 	}
-	sources := slices.Clone(n.Sources)
+	n.Sources = slices.Clone(n.Sources)
+	spare := true
 	for i, p := range drivers {
-		if slices.Contains(n.Sources, p.Digest) {
-			continue
-		}
-		sources = append(sources, p.Digest)
-		if i > newest {
-			break
-		}
-	}
-	n.Sources = sources
-	var r Removed
-	var errs []error
-	for _, p := range drivers[newest:] {
-		if !slices.Contains(n.Sources, p.Digest) {
-			errs = append(errs, s.Remove(p))
-			r.Drivers = append(r.Drivers, p.Dir)
+		switch {
+		case slices.Contains(n.Sources, p.Digest):
+		case i < newest, spare:
+			spare = spare && i < newest
+			n.Sources = append(n.Sources, p.Digest)
+		default:
+			removed = append(removed, p.Dir)
 		}
 	}
-	c := cache.Cache{Dir: store}
-	sets, _ := c.List()
-	old := cache.Garbage(sets, n)
-	for _, s := range old {
-		r.Modules = append(r.Modules, s.Dir)
+	sets, _ := cache.Cache{Dir: store}.List()
+	for _, s := range sets {
+		if !n.Modules(s) {
+			removed = append(removed, s.Dir)
+		}
 	}
-	errs = append(errs, c.Remove(old))
-	var err error
-	r.Headers, err = build.Places{Store: store}.RemoveFetched(append(slices.Clone(n.Installed), n.Running))
-	return r, errors.Join(append(errs, err)...)
+	headers, err := filepath.Glob(filepath.Join(store, "headers", "*"))
+	for _, dir := range headers {
+		if release := filepath.Base(dir); staging.Complete(release) && !slices.Contains(n.Kernels, release) {
+			removed = append(removed, dir)
+		}
+	}
+	for _, dir := range removed {
+		err = errors.Join(err, staging.Remove(dir))
+		// In the folder of a release without modules, only the lock is left.
+		if entries, readErr := os.ReadDir(filepath.Dir(dir)); readErr == nil && len(entries) <= 1 {
+			err = errors.Join(err, os.RemoveAll(filepath.Dir(dir)))
+		}
+	}
+	return removed, err
 }
 
 // Installed returns the releases of the kernels that the node can boot, from its /lib/modules.

@@ -63,20 +63,23 @@ func TestWhatNothingNeedsIsRemoved(t *testing.T) {
 	add(t, store, "570.1", "6.1") // to go back to
 	now := add(t, store, "580.1", "5.9", "6.1", "6.2")
 	add(t, store, "590.1", "6.2") // imported and built in advance
-	needed := cache.Needed{Running: "6.1", Installed: garbage.Installed(modules)}
-	if removed, err := garbage.Collect(store, needed); err != nil || len(removed.Drivers) > 0 {
+	needed := garbage.Needed{Kernels: append(garbage.Installed(modules), "6.1")}
+	if removed, err := garbage.Collect(store, needed); err != nil || len(removed) > 0 {
 		t.Errorf("without a driver that is needed: %+v, %v", removed, err)
 	}
 	needed.Sources = []string{now.Digest}
 	removed, err := garbage.Collect(store, needed)
-	if err != nil || len(removed.Drivers) != 1 || len(removed.Modules) != 2 || len(removed.Headers) != 1 {
-		t.Errorf("%+v, %v", removed, err)
+	if err != nil || len(removed) != 4 {
+		t.Errorf("%q, %v", removed, err)
+	}
+	if left, err := os.ReadDir(filepath.Join(store, "modules")); err != nil || len(left) != 2 {
+		t.Errorf("the releases %v have a folder for modules: %v", left, err)
 	}
 	want := []string{"drivers 570", "drivers 580", "drivers 590", "modules 6.1", "modules 6.1", "modules 6.2", "modules 6.2", "headers 6.1", "headers 6.2"}
 	if got := state(t, store); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
-	if removed, err := garbage.Collect(store, needed); err != nil || len(removed.Drivers)+len(removed.Modules)+len(removed.Headers) > 0 {
+	if removed, err := garbage.Collect(store, needed); err != nil || len(removed) > 0 {
 		t.Errorf("%+v, %v", removed, err)
 	}
 }
@@ -90,8 +93,29 @@ func TestANewDriverStaysWhateverTheClockSays(t *testing.T) {
 	record, err := os.ReadFile(next.Dir + "/payload.json")
 	assert.NilError(t, err)
 	payloadtest.Write(t, next.Dir+"/payload.json", regexp.MustCompile(`"imported": "\d+`).ReplaceAllString(string(record), `"imported": "1970`), 0o644)
-	removed, err := garbage.Collect(store, cache.Needed{Running: "6.1", Sources: []string{now.Digest}})
-	if err != nil || len(removed.Drivers) > 0 {
+	removed, err := garbage.Collect(store, garbage.Needed{Kernels: []string{"6.1"}, Sources: []string{now.Digest}})
+	if err != nil || len(removed) > 0 {
 		t.Errorf("%+v, %v", removed, err)
+	}
+}
+
+func TestNeededModules(t *testing.T) {
+	needed := garbage.Needed{Kernels: []string{"6.1", "6.2"}, Sources: []string{"now", "before"}}
+	for name, test := range map[string]struct {
+		release, sources string
+		prebuilt, want   bool
+	}{
+		"the running kernel and the driver":     {"6.1", "now", false, false},
+		"the running kernel, the driver before": {"6.1", "before", false, false},
+		"the running kernel, an old driver":     {"6.1", "old", false, true},
+		"an installed kernel":                   {"6.2", "now", false, false},
+		"a kernel that is gone":                 {"5.9", "now", false, true},
+		"built in advance":                      {"7.0", "now", true, false},
+		"built in advance for an old driver":    {"7.0", "old", true, true},
+	} {
+		set := cache.Set{Key: cache.Key{Release: test.release, Sources: test.sources}, Prebuilt: test.prebuilt}
+		if got := !needed.Modules(set); got != test.want {
+			t.Errorf("%s: garbage %v", name, got)
+		}
 	}
 }

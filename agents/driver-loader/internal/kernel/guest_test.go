@@ -37,7 +37,7 @@ func TestGuestLoadsAndUnloads(t *testing.T) {
 	modules, err := kernel.Modules(kernel.Root{})
 	assert.NilError(t, err)
 	got := modules["vxlan"]
-	if got.State != "live" || got.RefCount != 0 || got.Params["udp_port"] != "4789" || got.Params["log_ecn_error"] != "N" || got.SrcVersion != vxlan.SrcVersion || got.Size == 0 {
+	if got.State != "live" || got.RefCount != 0 || got.Params["udp_port"] != "4789" || got.Params["log_ecn_error"] != "N" || got.SrcVersion != vxlan.SrcVersion {
 		t.Errorf("vxlan: %+v", got)
 	}
 	if used := modules["udp_tunnel"]; used.RefCount != 1 || !slices.Equal(used.Holders, []string{"vxlan"}) {
@@ -144,7 +144,7 @@ func TestGuestIsObserved(t *testing.T) {
 	}
 	k, err := kernel.Observe(root)
 	if err != nil || k.Release != release || k.Machine != unix.ByteSliceToString(name.Machine[:]) || k.Vermagic != dummy.Vermagic ||
-		!strings.Contains(k.Compiler, "gcc") || k.SecureBoot != nil {
+		k.SecureBoot != nil {
 		t.Errorf("%+v, %v", k, err)
 	}
 	if !slices.ContainsFunc(k.Keys, func(key kernel.Key) bool { return key.Name == dummy.Signature.Signer }) {

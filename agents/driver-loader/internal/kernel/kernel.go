@@ -32,9 +32,8 @@ type Kernel struct {
 	Release string
 	// Machine is the architecture, as uname -m prints it: "x86_64".
 	Machine string
-	// Banner is the line of /proc/version, and Compiler its part that names the compiler, such as
-	// "gcc-12 (Debian 12.2.0-14) 12.2.0".
-	Banner, Compiler string
+	// Banner is the line of /proc/version.
+	Banner string
 	// Vermagic is the vermagic of a module that the distribution built for this kernel. It is ""
 	// if no module of the kernel is installed.
 	Vermagic string
@@ -74,6 +73,4 @@ type Loaded struct {
 	Params map[string]string
 	// Taint has the letters of the module's taint flags, such as "OE".
 	Taint string
-	// Size is the size in bytes.
-	Size int64
 }

@@ -62,9 +62,6 @@ func loaded(root Root, name string) (Loaded, error) {
 	if n, err := strconv.Atoi(readValueOr(filepath.Join(dir, "refcnt"), "")); err == nil {
 		m.RefCount = n
 	}
-	if n, err := strconv.ParseInt(readValueOr(filepath.Join(dir, "coresize"), ""), 10, 64); err == nil {
-		m.Size = n
-	}
 	if m.Holders, err = names(filepath.Join(dir, "holders")); err != nil {
 		return Loaded{}, err
 	}

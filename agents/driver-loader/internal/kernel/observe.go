@@ -35,18 +35,16 @@ func Observe(root Root) (Kernel, error) {
 	if !filepath.IsLocal(release) || strings.Contains(release, "/") {
 		return Kernel{}, fmt.Errorf("observe the kernel: %s has the release %q", root.proc("sys/kernel/osrelease"), release)
 	}
-	k := Kernel{
+	return Kernel{
 		Release:    release,
-		Machine:    machine(root),
+		Machine:    Machine(root),
 		Banner:     readValueOr(root.proc("version"), ""),
 		Lockdown:   bracketed(readValueOr(root.sys("kernel/security/lockdown"), "")),
 		SigEnforce: readValueOr(root.sys("module/module/parameters/sig_enforce"), "N") == "Y",
 		SecureBoot: efiFlag(root.sys(secureBoot)),
 		Keys:       keys(root),
 		Vermagic:   vermagic(root, release),
-	}
-	k.Compiler = compiler(k.Banner)
-	return k, nil
+	}, nil
 }
 
 // readValue returns the content of a file with one value.
@@ -63,32 +61,11 @@ func readValueOr(path, otherwise string) string {
 	return value
 }
 
-// machine returns the architecture of the kernel. Kernels before 6.1 do not show it in /proc, so it
+// Machine returns the architecture of the kernel, as uname -m prints it. Kernels before 6.1 do not show it in /proc, so it
 // falls back to the architecture of this program.
-func machine(root Root) string {
+func Machine(root Root) string {
 	names := map[string]string{"amd64": "x86_64", "arm64": "aarch64", "ppc64le": "ppc64le", "riscv64": "riscv64", "s390x": "s390x"}
 	return readValueOr(root.proc("sys/kernel/arch"), names[runtime.GOARCH])
-}
-
-// compiler returns the compiler from a banner: "Linux version RELEASE (BY) (COMPILER, LINKER) #1 …".
-// Both parts may contain parentheses.
-func compiler(banner string) string {
-	_, rest, ok := strings.Cut(banner, ") (")
-	if !ok {
-		return ""
-	}
-	depth := 0
-	for i, r := range rest {
-		switch {
-		case r == '(':
-			depth++
-		case r == ')' && depth > 0:
-			depth--
-		case depth == 0 && (r == ')' || r == ','):
-			return rest[:i]
-		}
-	}
-	return ""
 }
 
 // bracketed returns the word in brackets: "none" for "[none] integrity confidentiality".

@@ -221,15 +221,6 @@ func causes(s Step, err error) []cause.Cause {
 	return []cause.Cause{AsCause(s.String(), err)}
 }
 
-// fixOf returns the fix for an error that results from how a user has started the driver loader, or
-// "".
-func fixOf(err error) string {
-	if errors.Is(err, fs.ErrPermission) {
-		return "run the driver loader as root, in a privileged container"
-	}
-	return ""
-}
-
 // AsCause returns the cause in an error. Without one, it returns a Cause with the text of the error.
 func AsCause(subject string, err error) cause.Cause {
 	if c, ok := errors.AsType[cause.Cause](err); ok {
@@ -238,5 +229,9 @@ func AsCause(subject string, err error) cause.Cause {
 	if code := staging.Code(err); code != "" {
 		return cause.New(code, subject, text.OneLine(err))
 	}
-	return cause.Cause{Code: cause.Failed, Subject: subject, Text: text.OneLine(err), Fix: fixOf(err)}
+	fix := ""
+	if errors.Is(err, fs.ErrPermission) {
+		fix = "run the driver loader as root, in a privileged container"
+	}
+	return cause.Cause{Code: cause.Failed, Subject: subject, Text: text.OneLine(err), Fix: fix}
 }

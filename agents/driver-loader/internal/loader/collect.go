@@ -3,13 +3,12 @@ package loader
 import (
 	"errors"
 
-	"outrigger.dev/agents/driver-loader/internal/cache"
 	"outrigger.dev/agents/driver-loader/internal/garbage"
 )
 
 // collect removes everything from the store that the node does not need. Call it in the desired state.
 func (l *Loader) collect(o Observation, desired Driver) {
-	needed := cache.Needed{Running: o.Kernel.Release, Installed: garbage.Installed(l.cfg.Kernel.Modules)}
+	needed := garbage.Needed{Kernels: append(garbage.Installed(l.cfg.Kernel.Modules), o.Kernel.Release)}
 	drivers := []Driver{o.Running, o.Before, desired, {Digest: o.Shown}}
 	if o.Change != nil {
 		drivers = append(drivers, o.Change.From)
@@ -24,7 +23,7 @@ func (l *Loader) collect(o Observation, desired Driver) {
 	if err != nil {
 		l.cfg.Log.Warn("cannot remove unneeded drivers and modules from the store, retrying later", "err", err)
 	}
-	if n := len(removed.Drivers) + len(removed.Modules) + len(removed.Headers); n > 0 {
-		l.cfg.Log.Info("removed unneeded drivers and modules from the store", "drivers", removed.Drivers, "modules", removed.Modules, "headers", removed.Headers)
+	if len(removed) > 0 {
+		l.cfg.Log.Info("removed unneeded drivers, modules and headers from the store", "folders", removed)
 	}
 }

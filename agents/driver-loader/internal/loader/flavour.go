@@ -20,14 +20,13 @@ func (o Observation) auto(p payload.Payload) payload.Flavour {
 	if has := p.Flavours(o.Kernel.Release); len(has) == 1 {
 		return has[0]
 	}
-	for _, f := range []payload.Flavour{payload.Open, payload.Proprietary} {
-		other := payload.Proprietary
-		if f == other {
-			other = payload.Open
-		}
-		if len(o.rejecting(other)) > 0 && len(o.rejecting(f)) == 0 {
-			return f
-		}
+	open, _ := o.Unsupported(payload.Open)
+	proprietary, _ := o.Unsupported(payload.Proprietary)
+	switch {
+	case len(open) == 0 && len(proprietary) > 0:
+		return payload.Open
+	case len(open) > 0 && len(proprietary) == 0:
+		return payload.Proprietary
 	}
 	branch, _, _ := strings.Cut(p.Version, ".")
 	if n, err := strconv.Atoi(branch); err == nil && n < firstOpen {
@@ -36,15 +35,16 @@ func (o Observation) auto(p payload.Payload) payload.Flavour {
 	return payload.Open
 }
 
-// rejecting returns the reasons why GPUs do not work with the modules of a flavour.
-func (o Observation) rejecting(f payload.Flavour) []string {
-	var out []string
-	for _, g := range o.hostGPUs() {
+// Unsupported returns the reasons why GPUs do not work with the modules of a flavour. The result all is set if no GPU works
+// with them. GPUs of virtual machines do not count.
+func (o Observation) Unsupported(f payload.Flavour) (reasons []string, all bool) {
+	gpus := o.hostGPUs()
+	for _, g := range gpus {
 		if why := stack.Unsupported(f, g); why != "" {
-			out = append(out, g.BusID+": "+why)
+			reasons = append(reasons, g.BusID+": "+why)
 		}
 	}
-	return out
+	return reasons, len(reasons) > 0 && len(reasons) == len(gpus)
 }
 
 // hostGPUs returns the GPUs that are not passed through to virtual machines.
@@ -61,7 +61,7 @@ func passedThrough(g pci.Device) bool {
 // node is changed.
 func (o Observation) obstacles(target Driver) []cause.Cause {
 	causes := o.Foreign()
-	if reasons := o.rejecting(target.Flavour); len(reasons) > 0 && len(reasons) == len(o.hostGPUs()) {
+	if reasons, all := o.Unsupported(target.Flavour); all {
 		causes = append(causes, FlavourCause(target, reasons))
 	}
 	return causes

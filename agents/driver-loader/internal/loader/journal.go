@@ -1,11 +1,9 @@
 package loader
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"outrigger.dev/pkg/hostfs"
@@ -35,15 +33,8 @@ func newJournal(store string) journal { return journal{path: filepath.Join(store
 
 // read returns the journal. A missing journal is empty.
 func (j journal) read() (record, error) {
-	data, err := hostfs.ReadFile(j.path, maxJournal)
-	if errors.Is(err, fs.ErrNotExist) {
-		return record{}, nil
-	}
-	var r record
-	if err == nil {
-		err = json.Unmarshal(data, &r)
-	}
-	if err != nil {
+	r, err := hostfs.ReadJSON[record](j.path, maxJournal)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return record{}, fmt.Errorf("read the journal (remove it if it is damaged: %s): %w", j.path, err)
 	}
 	return r, nil
@@ -56,14 +47,7 @@ func (j journal) edit(change func(r *record)) error {
 		return err
 	}
 	change(&r)
-	data, err := json.MarshalIndent(r, "", "  ")
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(j.path), 0o700)
-	}
-	if err == nil {
-		_, err = hostfs.WriteIfChanged(j.path, append(data, '\n'), 0o600)
-	}
-	if err != nil {
+	if err := hostfs.WriteJSON(j.path, r, 0o600); err != nil {
 		return fmt.Errorf("write the journal: %w", err)
 	}
 	return nil

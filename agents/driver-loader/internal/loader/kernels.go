@@ -5,7 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"outrigger.dev/agents/driver-loader/internal/build"
@@ -79,8 +79,7 @@ type Kernels struct {
 	// seen is the release for which the last step found everything that its build needs, or "".
 	seen string
 
-	mu   sync.Mutex
-	next NextKernel
+	next atomic.Pointer[NextKernel]
 }
 
 // NewKernels returns the Kernels of a node. Run starts them.
@@ -95,9 +94,10 @@ func (k *Kernels) Run(ctx context.Context) error { return k.loop.Run(ctx) }
 
 // Next returns the state of the modules for the new kernel.
 func (k *Kernels) Next() NextKernel {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.next
+	if next := k.next.Load(); next != nil {
+		return *next
+	}
+	return NextKernel{}
 }
 
 func (k *Kernels) step(ctx context.Context) (reconcile.Result, error) {
@@ -110,7 +110,7 @@ func (k *Kernels) step(ctx context.Context) (reconcile.Result, error) {
 		return again, nil //nolint:nilerr // the loader reports the error
 	}
 	next := k.loader.NextKernel(ctx, o, d)
-	k.set(next)
+	k.next.Store(&next)
 	seen := k.seen
 	if k.seen = next.Release; !next.build {
 		k.seen = ""
@@ -131,12 +131,7 @@ func (k *Kernels) step(ctx context.Context) (reconcile.Result, error) {
 	default:
 		k.log.Warn("cannot build the modules for the new kernel", "kernel", next.Release, "err", err)
 	}
-	k.set(k.loader.NextKernel(ctx, o, d))
+	after := k.loader.NextKernel(ctx, o, d)
+	k.next.Store(&after)
 	return again, nil
-}
-
-func (k *Kernels) set(next NextKernel) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.next = next
 }

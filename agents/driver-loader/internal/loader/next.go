@@ -158,7 +158,7 @@ func (o Observation) differs(target Driver) bool {
 	if o.Noted && (!o.Running.Params.Of(o.Modules).Equal(target.Params.Of(o.Modules)) || o.Running.Version != target.Version) {
 		return true
 	}
-	return o.Running.ModuleVersion() != target.ModuleVersion() || o.Running.Flavour != target.Flavour || len(target.Params.Differing(o.Modules)) > 0
+	return o.Running.ModuleVersion() != target.ModuleVersion() || o.Running.Flavour != target.Flavour || target.Params.Differ(o.Modules)
 }
 
 // loadFirst returns the step of a node without a loaded driver.

@@ -1,7 +1,6 @@
 package loader
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -45,14 +44,7 @@ func (l *Loader) recordLoading(m *module.Module) error {
 	if m.Name != stack.Core {
 		return nil
 	}
-	data, err := json.Marshal(moduleIdentity{BuildID: m.BuildID, Version: m.Version, SrcVersion: m.SrcVersion})
-	if err == nil {
-		err = os.MkdirAll(l.cfg.Contract.Root, 0o755)
-	}
-	if err == nil {
-		_, err = hostfs.WriteIfChanged(l.loadedPath(), append(data, '\n'), 0o644)
-	}
-	if err != nil {
+	if err := hostfs.WriteJSON(l.loadedPath(), moduleIdentity{BuildID: m.BuildID, Version: m.Version, SrcVersion: m.SrcVersion}, 0o644); err != nil {
 		return fmt.Errorf("record the module that is loaded: %w", err)
 	}
 	return nil
@@ -66,11 +58,7 @@ func (l *Loader) observeOwner(o *Observation) {
 	if !loaded {
 		return
 	}
-	var own moduleIdentity
-	data, err := hostfs.ReadFile(l.loadedPath(), maxJournal)
-	if err == nil {
-		err = json.Unmarshal(data, &own)
-	}
+	own, err := hostfs.ReadJSON[moduleIdentity](l.loadedPath(), maxJournal)
 	if err == nil && own.is(core) || o.Noted && core.BuildID == "" {
 		return
 	}

@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -155,11 +156,7 @@ func (d Desired) withDriver(driver Driver, hold bool) Desired {
 // settleWithin settles the node. It tries again while the driver is in use, until the patience ends. It
 // calls the function first once, before the first step.
 func (l *Loader) settleWithin(ctx context.Context, d Desired, first func() error) (Step, error) {
-	limit := l.cfg.Patience
-	if limit == 0 {
-		limit = patience
-	}
-	for end := time.Now().Add(limit); ; first = noop {
+	for end := time.Now().Add(cmp.Or(l.cfg.Patience, patience)); ; first = noop {
 		step := l.settle(ctx, func() (Desired, error) { return d, nil }, first)
 		if ctx.Err() != nil {
 			return step, ctx.Err()

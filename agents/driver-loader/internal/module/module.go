@@ -14,9 +14,8 @@ type Module struct {
 	BuildID string
 	// Version, SrcVersion, Vermagic and License are "" if the module does not state them.
 	Version, SrcVersion, Vermagic, License string
-	// Depends are the modules that must be loaded before this one. SoftDepends are the optional
-	// dependencies, in the format of modprobe: "pre: a b post: c".
-	Depends, SoftDepends []string
+	// Depends are the modules that must be loaded before this one.
+	Depends []string
 	// Params are the parameters, in the order of the file.
 	Params []Param
 	// Needs has the versions of the symbols of the kernel and of other modules that the module was
@@ -39,8 +38,7 @@ type Param struct {
 	Name string
 	// Type is the type in the kernel's module_param, such as "bool", "charp" or "array of int". It is
 	// "" if the module does not state it.
-	Type        string
-	Description string
+	Type string
 }
 
 // Signature describes the signer of a module. It is not verified, because only the kernel has the keys.
@@ -52,6 +50,4 @@ type Signature struct {
 	// serial number of the certificate.
 	KeyID string
 	ByKey bool
-	// Hash is the algorithm of the digest, such as "sha512".
-	Hash string
 }

@@ -5,7 +5,6 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
-	"iter"
 )
 
 // object is a relocatable 64-bit ELF file in memory.
@@ -72,59 +71,14 @@ func (o *object) content(s *elf.Section) ([]byte, error) {
 	return o.data[s.Offset : s.Offset+s.FileSize], nil
 }
 
-// symbol is an entry of the symbol table.
-type symbol struct {
-	name    string
-	bind    elf.SymBind
-	section elf.SectionIndex
-	value   uint64
-}
-
-const symbolSize = 24
-
-// symbols returns the named symbols. It parses the table itself, because a module with debug information
-// has hundreds of thousands of symbols, and only a few are needed.
-func (o *object) symbols() (iter.Seq[symbol], error) {
-	table := o.file.SectionByType(elf.SHT_SYMTAB)
-	if table == nil {
+// symbols returns the symbols of the module.
+func (o *object) symbols() ([]elf.Symbol, error) {
+	all, err := o.file.Symbols()
+	switch {
+	case o.file.SectionByType(elf.SHT_SYMTAB) == nil:
 		return nil, errors.New("it is not a kernel module: it has no table of symbols")
+	case err != nil && !errors.Is(err, elf.ErrNoSymbols):
+		return nil, fmt.Errorf("it is not a valid ELF file: %w", err)
 	}
-	if int(table.Link) >= len(o.file.Sections) {
-		return nil, errors.New("it is not a valid ELF file: its symbols have no names")
-	}
-	entries, err := o.content(table)
-	if err != nil {
-		return nil, err
-	}
-	names, err := o.content(o.file.Sections[table.Link])
-	if err != nil {
-		return nil, err
-	}
-	order := o.file.ByteOrder
-	return func(yield func(symbol) bool) {
-		for ; len(entries) >= symbolSize; entries = entries[symbolSize:] {
-			name := cString(names, uint64(order.Uint32(entries)))
-			if name == "" {
-				continue
-			}
-			if !yield(symbol{
-				name: name, bind: elf.ST_BIND(entries[4]),
-				section: elf.SectionIndex(order.Uint16(entries[6:])), value: order.Uint64(entries[8:]),
-			}) {
-				return
-			}
-		}
-	}, nil
-}
-
-// cString returns the zero-terminated string at an offset, or "" if it is not terminated.
-func cString(data []byte, offset uint64) string {
-	if offset >= uint64(len(data)) {
-		return ""
-	}
-	value, _, ok := bytes.Cut(data[offset:], []byte{0})
-	if !ok {
-		return ""
-	}
-	return string(value)
+	return all, nil
 }

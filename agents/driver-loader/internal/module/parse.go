@@ -123,11 +123,8 @@ func (m *Module) readInfo(o *object) error {
 			m.License = value
 		case "depends":
 			m.Depends = append(m.Depends, splitNames(value)...)
-		case "softdep":
-			m.SoftDepends = append(m.SoftDepends, value)
 		case "parm":
-			p, description := param(value)
-			p.Description = description
+			param(value)
 		case "parmtype":
 			p, kind := param(value)
 			p.Type = kind

@@ -69,7 +69,6 @@ type signedData struct {
 type signerInfo struct {
 	Version int
 	ID      asn1.RawValue
-	Digest  pkix.AlgorithmIdentifier
 }
 
 type issuerAndSerial struct {
@@ -94,7 +93,7 @@ func parseSignature(der []byte) (*Signature, error) {
 		return nil, errors.New("it has no signer")
 	}
 	signer := signed.Signers[0]
-	s := &Signature{Hash: hashName(signer.Digest.Algorithm)}
+	s := &Signature{}
 	if signer.ID.Class == asn1.ClassContextSpecific && signer.ID.Tag == 0 {
 		s.ByKey, s.KeyID = true, hex.EncodeToString(signer.ID.Bytes)
 		return s, nil
@@ -107,19 +106,4 @@ func parseSignature(der []byte) (*Signature, error) {
 	issuer.FillFromRDNSequence(&id.Issuer)
 	s.Signer, s.KeyID = text.Printable(issuer.CommonName), hex.EncodeToString(id.Serial.Bytes())
 	return s, nil
-}
-
-// hashName returns the kernel's name of a hash algorithm. For an unknown one, it returns the identifier.
-func hashName(id asn1.ObjectIdentifier) string {
-	names := map[string]string{
-		"1.3.14.3.2.26":          "sha1",
-		"2.16.840.1.101.3.4.2.1": "sha256", "2.16.840.1.101.3.4.2.2": "sha384",
-		"2.16.840.1.101.3.4.2.3": "sha512", "2.16.840.1.101.3.4.2.4": "sha224",
-		"2.16.840.1.101.3.4.2.8": "sha3-256", "2.16.840.1.101.3.4.2.9": "sha3-384", "2.16.840.1.101.3.4.2.10": "sha3-512",
-		"1.2.156.10197.1.401": "sm3",
-	}
-	if name, ok := names[id.String()]; ok {
-		return name
-	}
-	return id.String()
 }

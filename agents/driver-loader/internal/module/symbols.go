@@ -26,8 +26,8 @@ func versions(o *object) (map[string]uint32, error) {
 	}
 	order := o.file.ByteOrder
 	for ; len(table) > 0; table = table[entrySize:] {
-		if name := cString(table[longSize:entrySize], 0); name != "" {
-			out[name] = uint32(order.Uint64(table)) //nolint:gosec // A version is the lower half.
+		if name, _, ok := bytes.Cut(table[longSize:entrySize], []byte{0}); ok && len(name) > 0 {
+			out[string(name)] = uint32(order.Uint64(table)) //nolint:gosec // A version is the lower half.
 		}
 	}
 	crcs, err := o.section("__version_ext_crcs")
@@ -59,14 +59,15 @@ func (m *Module) readSymbols(o *object) error {
 	}
 	m.Provides = map[string]uint32{}
 	undefined := map[string]bool{}
-	for s := range symbols {
-		name, exported := strings.CutPrefix(s.name, "__ksymtab_")
-		crcOf, versioned := strings.CutPrefix(s.name, "__crc_")
+	for _, s := range symbols {
+		name, exported := strings.CutPrefix(s.Name, "__ksymtab_")
+		crcOf, versioned := strings.CutPrefix(s.Name, "__crc_")
 		switch {
-		case s.section == elf.SHN_UNDEF:
+		case s.Name == "":
+		case s.Section == elf.SHN_UNDEF:
 			// .TOC. is a name for an address on PowerPC.
-			if s.bind == elf.STB_GLOBAL && s.name != ".TOC." {
-				undefined[s.name] = true
+			if elf.ST_BIND(s.Info) == elf.STB_GLOBAL && s.Name != ".TOC." {
+				undefined[s.Name] = true
 			}
 		case versioned:
 			m.Provides[crcOf] = o.crc(s)
@@ -82,16 +83,16 @@ func (m *Module) readSymbols(o *object) error {
 
 // crc returns the version in a symbol __crc_*: the value of the symbol, or since Linux 5.19 the number at
 // its address. It returns 0 if it cannot be read.
-func (o *object) crc(s symbol) uint32 {
-	if s.section == elf.SHN_ABS {
-		return uint32(s.value) //nolint:gosec // A version is the lower half.
+func (o *object) crc(s elf.Symbol) uint32 {
+	if s.Section == elf.SHN_ABS {
+		return uint32(s.Value) //nolint:gosec // A version is the lower half.
 	}
-	if int(s.section) >= len(o.file.Sections) {
+	if int(s.Section) >= len(o.file.Sections) {
 		return 0
 	}
-	data, err := o.content(o.file.Sections[s.section])
-	if err != nil || uint64(len(data)) < 4 || s.value > uint64(len(data))-4 {
+	data, err := o.content(o.file.Sections[s.Section])
+	if err != nil || uint64(len(data)) < 4 || s.Value > uint64(len(data))-4 {
 		return 0
 	}
-	return o.file.ByteOrder.Uint32(data[s.value:])
+	return o.file.ByteOrder.Uint32(data[s.Value:])
 }

@@ -44,14 +44,14 @@ func TestVersionsOfLongNames(t *testing.T) {
 func TestVersionOfAnExportedSymbol(t *testing.T) {
 	o := objectOf(map[string]string{"__kcrctab": "\x00\x00\x00\x00\x78\x56\x34\x12"})
 	for name, tc := range map[string]struct {
-		symbol symbol
+		symbol elf.Symbol
 		want   uint32
 	}{
-		"in a section, as since Linux 5.19": {symbol{section: 0, value: 4}, 0x12345678},
-		"as the value, as before":           {symbol{section: elf.SHN_ABS, value: 0x12345678}, 0x12345678},
-		"at the section's end":              {symbol{section: 0, value: 5}, 0},
-		"outside of the section":            {symbol{section: 0, value: 1 << 63}, 0},
-		"in no section":                     {symbol{section: 9, value: 0}, 0},
+		"in a section, as since Linux 5.19": {elf.Symbol{Section: 0, Value: 4}, 0x12345678},
+		"as the value, as before":           {elf.Symbol{Section: elf.SHN_ABS, Value: 0x12345678}, 0x12345678},
+		"at the section's end":              {elf.Symbol{Section: 0, Value: 5}, 0},
+		"outside of the section":            {elf.Symbol{Section: 0, Value: 1 << 63}, 0},
+		"in no section":                     {elf.Symbol{Section: 9, Value: 0}, 0},
 	} {
 		if got := o.crc(tc.symbol); got != tc.want {
 			t.Errorf("%s: %#x", name, got)

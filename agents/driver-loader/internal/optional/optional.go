@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -115,11 +114,7 @@ func fill(stage *staging.Stage, s Source, name string) (string, error) {
 	if err := os.CopyFS(filepath.Join(stage.Dir, sourceName), os.DirFS(s.Origin)); err != nil {
 		return "", staging.Explain(stage.Dir, err)
 	}
-	data, err := json.MarshalIndent(s, "", "  ")
-	if err == nil {
-		err = hostfs.WriteFile(filepath.Join(stage.Dir, recordName), append(data, '\n'), 0o644)
-	}
-	if err != nil {
+	if err := hostfs.WriteJSON(filepath.Join(stage.Dir, recordName), s, 0o644); err != nil {
 		return "", staging.Explain(stage.Dir, err)
 	}
 	return stage.Commit(name)
@@ -154,9 +149,8 @@ func all(store string) []Source {
 	var out []Source
 	for _, record := range records {
 		dir := filepath.Dir(record)
-		data, err := hostfs.ReadFile(record, maxRecord)
-		s := Source{Dir: filepath.Join(dir, sourceName)}
-		if err == nil && staging.Complete(filepath.Base(dir)) && json.Unmarshal(data, &s) == nil {
+		s, err := hostfs.ReadJSON[Source](record, maxRecord)
+		if s.Dir = filepath.Join(dir, sourceName); err == nil && staging.Complete(filepath.Base(dir)) {
 			out = append(out, s)
 		}
 	}

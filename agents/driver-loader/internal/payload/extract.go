@@ -2,8 +2,6 @@ package payload
 
 import (
 	"archive/tar"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"io"
 	"io/fs"
@@ -33,21 +31,14 @@ type writer struct {
 	most  int64  // the largest number of bytes to write
 	left  int64  // the remaining number of bytes
 	files int
-	// sums has the digests of files by inode, because the path of a file can contain links.
-	sums map[uint64]sum
-	// buffer is used for all copies.
-	buffer []byte
 }
-
-// copyBufferSize is the number of bytes that are copied at once.
-const copyBufferSize = 256 << 10
 
 func newWriter(dir, name string, most int64) (*writer, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
-	return &writer{root: root, name: name, most: most, left: most, sums: map[uint64]sum{}, buffer: make([]byte, copyBufferSize)}, nil
+	return &writer{root: root, name: name, most: most, left: most}, nil
 }
 
 func (w *writer) Close() error { return w.root.Close() }
@@ -94,18 +85,14 @@ func (w *writer) local(name string) (string, error) {
 
 // file writes a file. Executable files stay executable. No file gets the set-user-ID bit.
 func (w *writer) file(name string, content io.Reader, mode fs.FileMode) error {
-	if err := w.parents(name); err != nil {
-		return err
-	}
-	// An existing file may be a link from the archive, so it is replaced, not followed.
-	if err := w.remove(name); err != nil {
+	if err := w.vacate(name); err != nil {
 		return err
 	}
 	f, err := w.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return w.explain(err)
 	}
-	n, err := w.fill(f, io.LimitReader(content, w.left+1))
+	n, err := io.Copy(f, io.LimitReader(content, w.left+1))
 	if closed := f.Close(); err == nil {
 		err = closed
 	}
@@ -116,22 +103,6 @@ func (w *writer) file(name string, content io.Reader, mode fs.FileMode) error {
 		return problem(cause.PayloadRejected, w.name, fetchAgain, "has more than %d MiB of content, which is too much for a driver", w.most>>20)
 	}
 	return w.explain(w.root.Chmod(name, plain(mode)))
-}
-
-// fill writes a new file, and records its digest, so that the file is not read again to compute the
-// digest.
-func (w *writer) fill(f *os.File, content io.Reader) (int64, error) {
-	hash := sha256.New()
-	n, err := io.CopyBuffer(io.MultiWriter(f, hash), content, w.buffer)
-	if err != nil {
-		return n, err
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return n, err
-	}
-	w.sums[inode(info)] = sum{size: n, written: info.ModTime(), hex: hex.EncodeToString(hash.Sum(nil))}
-	return n, nil
 }
 
 // plain returns the mode of a file in the store: readable by all users, and executable or not.
@@ -148,10 +119,7 @@ func (w *writer) link(name, target string) error {
 	if target == "" || len(target) > maxPath {
 		return problem(cause.PayloadRejected, w.name, fetchAgain, "has the link %q without a target", name)
 	}
-	if err := w.parents(name); err != nil {
-		return err
-	}
-	if err := w.remove(name); err != nil {
+	if err := w.vacate(name); err != nil {
 		return err
 	}
 	return w.explain(w.root.Symlink(target, name))
@@ -159,25 +127,22 @@ func (w *writer) link(name, target string) error {
 
 // hardLink adds a second name for a file.
 func (w *writer) hardLink(from, name string) error {
-	if err := w.parents(name); err != nil {
-		return err
-	}
-	if err := w.remove(name); err != nil {
+	if err := w.vacate(name); err != nil {
 		return err
 	}
 	return w.explain(w.root.Link(from, name))
 }
 
-// remove removes a file or link, if it exists.
-func (w *writer) remove(name string) error {
+// vacate makes the folders above a name, and removes a file or link that has the name. A link from the archive is
+// replaced, not followed.
+func (w *writer) vacate(name string) error {
+	if err := w.root.MkdirAll(path.Dir(name), 0o755); err != nil {
+		return w.explain(err)
+	}
 	if err := w.root.Remove(name); !errors.Is(err, fs.ErrNotExist) {
 		return w.explain(err)
 	}
 	return nil
-}
-
-func (w *writer) parents(name string) error {
-	return w.explain(w.root.MkdirAll(path.Dir(name), 0o755))
 }
 
 // explain returns the Cause of a write error. A full disk is an error of the node.

@@ -2,8 +2,8 @@ package payload
 
 import (
 	"archive/tar"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -59,11 +59,7 @@ func (s Store) imported(stamp string) (Payload, bool) {
 }
 
 func (s Store) importTo(ctx context.Context, stage *staging.Stage, src source) (Payload, error) {
-	most := s.MaxBytes
-	if most == 0 {
-		most = defaultSize
-	}
-	w, err := newWriter(stage.Dir, src.path, most)
+	w, err := newWriter(stage.Dir, src.path, cmp.Or(s.MaxBytes, defaultSize))
 	if err != nil {
 		return Payload{}, err
 	}
@@ -79,7 +75,7 @@ func (s Store) importTo(ctx context.Context, stage *staging.Stage, src source) (
 	r.Imported, r.Order, r.Origin, r.Stamp = time.Now().UTC().Round(0), s.nextOrder(), src.path, src.stamp
 	r.Dir = stage.Dir
 	report(progress.Progress{Step: StepSync})
-	if err := r.seal(ctx, w.sums); err != nil {
+	if err := r.seal(ctx); err != nil {
 		return Payload{}, staging.Explain(stage.Dir, err)
 	}
 	path := filepath.Join(s.drivers(), r.name())
@@ -97,8 +93,8 @@ func (s Store) importTo(ctx context.Context, stage *staging.Stage, src source) (
 }
 
 // seal writes the list of files and the record.
-func (r *record) seal(ctx context.Context, known map[uint64]sum) error {
-	files, err := list(ctx, r.Dir, known)
+func (r *record) seal(ctx context.Context) error {
+	files, err := list(ctx, r.Dir)
 	if err != nil {
 		return err
 	}
@@ -111,11 +107,7 @@ func (r *record) seal(ctx context.Context, known map[uint64]sum) error {
 }
 
 func (r *record) write() error {
-	data, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	return hostfs.WriteFile(filepath.Join(r.Dir, recordName), append(data, '\n'), 0o644)
+	return hostfs.WriteJSON(filepath.Join(r.Dir, recordName), r, 0o644)
 }
 
 // importAgain records a new import of a complete payload, so that it becomes the last imported one.

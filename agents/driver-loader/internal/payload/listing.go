@@ -11,8 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
-	"time"
 
 	"outrigger.dev/pkg/pace"
 )
@@ -88,23 +86,8 @@ func digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// sum is the digest of a written file, with the size and the time of the file.
-type sum struct {
-	size    int64
-	written time.Time
-	hex     string
-}
-
-// inode identifies a file within its file system.
-func inode(info fs.FileInfo) uint64 {
-	if stat, is := info.Sys().(*syscall.Stat_t); is {
-		return stat.Ino
-	}
-	return 0
-}
-
-// list returns the files below a folder, ordered by path. It reads only files without a known digest.
-func list(ctx context.Context, dir string, known map[uint64]sum) ([]file, error) {
+// list returns the files below a folder, ordered by path.
+func list(ctx context.Context, dir string) ([]file, error) {
 	var files []file
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
@@ -117,20 +100,13 @@ func list(ctx context.Context, dir string, known map[uint64]sum) ([]file, error)
 			var info fs.FileInfo
 			if info, err = e.Info(); err == nil {
 				f.size, f.mode = info.Size(), info.Mode().Perm()
-				f.sum, err = digestOf(ctx, path, info, known)
+				f.sum, err = sumFile(ctx, path)
 			}
 		}
 		files = append(files, f)
 		return err
 	})
 	return files, err
-}
-
-func digestOf(ctx context.Context, path string, info fs.FileInfo, known map[uint64]sum) (string, error) {
-	if s, is := known[inode(info)]; is && s.size == info.Size() && s.written.Equal(info.ModTime()) {
-		return s.hex, nil
-	}
-	return sumFile(ctx, path)
 }
 
 // lines returns the list in the format of the store.

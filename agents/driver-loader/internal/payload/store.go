@@ -2,7 +2,6 @@ package payload
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -68,9 +67,6 @@ func (s Store) List() ([]Payload, error) {
 	return payloads, err
 }
 
-// Remove removes a payload from the store. Its driver root must not be mounted.
-func (s Store) Remove(p Payload) error { return staging.Remove(p.Dir) }
-
 func (s Store) records() ([]record, error) {
 	entries, err := os.ReadDir(s.drivers())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -95,11 +91,7 @@ func (s Store) records() ([]record, error) {
 
 // read returns the record of the payload in a folder.
 func read(dir string) (record, error) {
-	var r record
-	data, err := hostfs.ReadFile(filepath.Join(dir, recordName), maxRecord)
-	if err == nil {
-		err = json.Unmarshal(data, &r)
-	}
+	r, err := hostfs.ReadJSON[record](filepath.Join(dir, recordName), maxRecord)
 	if err == nil && filepath.Base(dir) != r.name() {
 		err = fmt.Errorf("it describes %s", r.name())
 	}

@@ -103,22 +103,13 @@ func (v *deriver) driver(d loader.Desired) {
 	if stack.CoherentDefault(d.Params, v.target.Params) {
 		v.add("parameters", Note, "nvidia gets NVreg_CoherentGPUMemoryMode=driver, because GPUs are coupled to a Grace CPU; set the parameter in nvidia.conf for another mode")
 	}
-	supported := 0
-	var reasons []string
-	for _, g := range v.o.GPUs() {
-		if why := stack.Unsupported(v.target.Flavour, g); why != "" {
-			reasons = append(reasons, g.BusID+": "+why)
-			continue
-		}
-		supported++
-	}
-	switch {
-	case len(reasons) == 0:
-		v.add("type", OK, "the %s modules support these GPUs", v.target.Flavour)
-	case supported > 0:
+	switch reasons, all := v.o.Unsupported(v.target.Flavour); {
+	case all:
+		v.problem("type", loader.FlavourCause(v.target, reasons))
+	case len(reasons) > 0:
 		v.add("type", Note, "the %s modules do not support all GPUs: %s", v.target.Flavour, strings.Join(reasons, "; "))
 	default:
-		v.problem("type", loader.FlavourCause(v.target, reasons))
+		v.add("type", OK, "the %s modules support these GPUs", v.target.Flavour)
 	}
 }
 

@@ -4,6 +4,8 @@
 package preflight
 
 import (
+	"slices"
+
 	"outrigger.dev/agents/driver-loader/internal/license"
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/pkg/cause"
@@ -48,20 +50,11 @@ func (v Verdict) Problems() []cause.Cause {
 		}
 	}
 	for _, c := range v.Next.Causes {
-		if !containsCause(out, c) {
+		if !slices.ContainsFunc(out, func(o cause.Cause) bool { return o.Code == c.Code && o.Subject == c.Subject }) {
 			out = append(out, c)
 		}
 	}
 	return out
-}
-
-func containsCause(list []cause.Cause, c cause.Cause) bool {
-	for _, other := range list {
-		if other.Code == c.Code && other.Subject == c.Subject {
-			return true
-		}
-	}
-	return false
 }
 
 // Facts holds the observations that the loader does not make.

@@ -84,21 +84,18 @@ func split(line string) ([]string, error) {
 	return words, nil
 }
 
-// Differing describes each desired parameter with another value in the loaded module. It skips parameters
-// that the module does not show.
-func (p Params) Differing(loaded map[string]kernel.Loaded) []string {
-	var out []string
+// Differ reports whether a desired parameter has another value in the loaded module. It skips parameters that the module
+// does not show.
+func (p Params) Differ(loaded map[string]kernel.Loaded) bool {
 	for name, params := range p {
 		for _, param := range params {
 			key, want, _ := strings.Cut(param, "=")
-			is, shown := loaded[name].Params[key]
-			if shown && !sameValue(want, is) {
-				out = append(out, fmt.Sprintf("%s has %s=%s instead of %s", name, key, is, want))
+			if is, shown := loaded[name].Params[key]; shown && !sameValue(want, is) {
+				return true
 			}
 		}
 	}
-	slices.Sort(out)
-	return out
+	return false
 }
 
 // sameValue reports whether two texts have the same value. The kernel shows a bool as Y or N, and numbers

@@ -134,8 +134,11 @@ func Remove(path string) error {
 // Complete reports whether a folder of the store with this name is complete.
 func Complete(name string) bool { return !strings.HasPrefix(name, ".") }
 
-// Explain returns a Cause if the disk is full or read-only, and otherwise err with the path.
+// Explain returns a Cause if the disk is full or read-only, and otherwise err with the path. It returns nil for nil.
 func Explain(path string, err error) error {
+	if err == nil {
+		return nil
+	}
 	switch code := Code(err); code {
 	case cause.NoSpace:
 		free := "unknown"
@@ -172,7 +175,7 @@ func Check(dir string) error {
 		return Explain(dir, err)
 	}
 	_, err = f.Write(make([]byte, size))
-	return Explained(dir, errors.Join(err, f.Sync(), f.Close(), os.Remove(path)))
+	return Explain(dir, errors.Join(err, f.Sync(), f.Close(), os.Remove(path)))
 }
 
 // setAside renames a folder, if it exists, so that removeUnfinished removes it.
@@ -206,12 +209,4 @@ func syncDir(dir string) error {
 		return err
 	}
 	return errors.Join(f.Sync(), f.Close())
-}
-
-// Explained is Explain for an error that may be nil.
-func Explained(path string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return Explain(path, err)
 }

@@ -92,5 +92,5 @@ func TestAFullDiskIsACause(t *testing.T) {
 	if err := staging.Explain(dir, os.ErrPermission); errors.As(err, &full) || !errors.Is(err, os.ErrPermission) {
 		t.Error(err)
 	}
-	assert.NilError(t, staging.Explained(dir, nil))
+	assert.NilError(t, staging.Explain(dir, nil))
 }

@@ -40,7 +40,7 @@ func holdsGPU(ctx context.Context, client *kube.Client, p *eviction.Pod) (bool, 
 		if err != nil {
 			return false, fmt.Errorf("read the resource claim %s/%s of pod %s: %w", p.Namespace, name, p.Name, err)
 		}
-		if claim.allocatesGPU() {
+		if slices.Contains(claim.Status.Allocation.Devices.Results, result{Driver: draDriver}) {
 			return true, nil
 		}
 	}
@@ -74,19 +74,13 @@ type resourceClaim struct {
 	Status struct {
 		Allocation struct {
 			Devices struct {
-				Results []struct {
-					Driver string `json:"driver"`
-				} `json:"results"`
+				Results []result `json:"results"`
 			} `json:"devices"`
 		} `json:"allocation"`
 	} `json:"status"`
 }
 
-func (c resourceClaim) allocatesGPU() bool {
-	for _, device := range c.Status.Allocation.Devices.Results {
-		if device.Driver == draDriver {
-			return true
-		}
-	}
-	return false
+// result is an allocated device.
+type result struct {
+	Driver string `json:"driver"`
 }

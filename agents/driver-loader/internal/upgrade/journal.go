@@ -1,7 +1,6 @@
 package upgrade
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -58,13 +57,9 @@ const maxJournal = 256 << 10
 
 // ReadJournal reads the journal at path. On a node that was never upgraded, the file does not exist.
 func ReadJournal(path string) (Journal, error) {
-	data, err := hostfs.ReadFile(path, maxJournal)
+	j, err := hostfs.ReadJSON[Journal](path, maxJournal)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Journal{}, nil
-	}
-	var j Journal
-	if err == nil {
-		err = json.Unmarshal(data, &j)
 	}
 	if err == nil && !j.State.Known() {
 		err = fmt.Errorf("it has the unknown state %q", j.State)
@@ -83,12 +78,7 @@ func (j Journal) Write(path string) error {
 		}
 		return nil
 	}
-	data, err := json.Marshal(j)
-	if err == nil {
-		const mode = 0o644
-		_, err = hostfs.WriteIfChanged(path, append(data, '\n'), mode)
-	}
-	if err != nil {
+	if err := hostfs.WriteJSON(path, j, 0o644); err != nil {
 		return fmt.Errorf("write the journal of the upgrade: %w", err)
 	}
 	return nil

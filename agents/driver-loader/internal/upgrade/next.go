@@ -191,7 +191,7 @@ func nextInChange(j Journal, o Observation) Action {
 	case RollingBack, RollingBackToYield:
 		if j.Attempts >= maxAttempts {
 			interrupted.Text += ", and could not roll it back"
-			return Action{Kind: Move, To: Restoring, Cause: first(j.Cause, &interrupted)}
+			return Action{Kind: Move, To: Restoring, Cause: cmp.Or(j.Cause, &interrupted)}
 		}
 		return Action{Kind: RollBack}
 	case Restoring:
@@ -212,13 +212,4 @@ func restore(o Observation, to State) Action {
 		return Action{Kind: Uncordon}
 	}
 	return Action{Kind: Move, To: to}
-}
-
-func first(causes ...*cause.Cause) *cause.Cause {
-	for _, c := range causes {
-		if c != nil {
-			return c
-		}
-	}
-	return nil
 }

@@ -251,7 +251,7 @@ func (u *Upgrade) runLongAction(ctx context.Context, a Action, p Policy) (failed
 	if a.Kind == RollBack {
 		subject = "driver " + u.journal.Previous
 	}
-	return first(failed, causeOf(subject, err)), nil
+	return cmp.Or(failed, causeOf(subject, err)), nil
 }
 
 // swap swaps the driver, and checks that the desired driver is loaded.

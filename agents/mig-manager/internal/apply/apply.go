@@ -89,12 +89,7 @@ func New(cfg Config) (*Applier, error) {
 	if cfg.Session == nil || cfg.StateDir == "" || cfg.Reset == nil {
 		return nil, errors.New("apply MIG layouts: a session, a state folder and a resetter are needed")
 	}
-	if cfg.Patience == 0 {
-		cfg.Patience = 10 * time.Second
-	}
-	if cfg.Limit == 0 {
-		cfg.Limit = 5 * time.Minute
-	}
+	cfg.Patience, cfg.Limit = cmp.Or(cfg.Patience, 10*time.Second), cmp.Or(cfg.Limit, 5*time.Minute)
 	if cfg.Board == nil {
 		cfg.Board = func(gpu.PCI, uint64) (mig.Board, bool) { return mig.Board{}, false }
 	}

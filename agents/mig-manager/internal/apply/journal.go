@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -70,10 +71,8 @@ type store string
 
 func (s store) path() string { return filepath.Join(string(s), journalName) }
 
-// load reads the journal, and removes the temporary files of killed processes. If the journal cannot be
-// parsed, load renames it. The error then names the new file, and the returned journal is empty.
-func (s store) load() (journal, error) {
-	_ = hostfs.RemoveLeftovers(s.path()) // leftovers do no harm
+// load reads the journal. If the journal is not valid, load renames it, logs that, and returns an empty journal.
+func (s store) load(log *slog.Logger) (journal, error) {
 	data, err := hostfs.ReadFile(s.path(), journalLimit)
 	if errors.Is(err, fs.ErrNotExist) {
 		return journal{}, nil
@@ -89,7 +88,9 @@ func (s store) load() (journal, error) {
 		return j, nil
 	}
 	aside := s.path() + ".unreadable"
-	return journal{}, &BadJournal{Path: s.path(), Aside: aside, Err: errors.Join(err, os.Rename(s.path(), aside))}
+	err = errors.Join(err, os.Rename(s.path(), aside))
+	log.Warn("cannot read the journal, continuing with the present layouts of the gpus", "journal", s.path(), "moved_to", aside, "err", err)
+	return journal{}, nil
 }
 
 func (j journal) check() error {
@@ -113,30 +114,8 @@ func (s store) save(j journal) error {
 		return nil // the file may come back after a crash of the machine, which does no harm
 	}
 	j.Version = journalVersion
-	data, err := json.MarshalIndent(j, "", "  ")
-	if err != nil {
-		return fmt.Errorf("write journal: %w", err)
-	}
-	if err := os.MkdirAll(string(s), 0o755); err != nil {
-		return fmt.Errorf("write journal: %w", err)
-	}
-	if err := hostfs.WriteFile(s.path(), append(data, '\n'), 0o644); err != nil {
+	if err := hostfs.WriteJSON(s.path(), j, 0o644); err != nil {
 		return fmt.Errorf("write journal: %w", err)
 	}
 	return nil
 }
-
-// BadJournal is the error for a journal that cannot be parsed. The journal was renamed, and the GPUs
-// keep their observed states.
-type BadJournal struct {
-	Path, Aside string
-	Err         error
-}
-
-// Error names both files and the cause.
-func (e *BadJournal) Error() string {
-	return fmt.Sprintf("journal %s is not readable, moved it to %s: %v", e.Path, e.Aside, e.Err)
-}
-
-// Unwrap returns the cause.
-func (e *BadJournal) Unwrap() error { return e.Err }

@@ -94,7 +94,7 @@ func (p *Plan) addUnchanged(earlier Plan) {
 // state. The error is Result.Err, or says why no GPU was changed. Without a journal, Recover does
 // nothing.
 func (a *Applier) Recover(ctx context.Context, req Request) (Result, error) {
-	j, err := a.journal()
+	j, err := store(a.cfg.StateDir).load(a.cfg.Log)
 	if err != nil || len(j.GPUs) == 0 {
 		return Result{}, err
 	}
@@ -137,16 +137,6 @@ func (a *Applier) held(ctx context.Context, seen *Observation) (map[gpu.UUID][]m
 	return a.cfg.Containers(ctx, slices.DeleteFunc(seen.GPUs(), func(g mig.GPU) bool { return g.Fault != nil }))
 }
 
-// journal reads the journal. A journal that cannot be parsed counts as empty.
-func (a *Applier) journal() (journal, error) {
-	j, err := store(a.cfg.StateDir).load()
-	if bad, ok := errors.AsType[*BadJournal](err); ok {
-		a.cfg.Log.Warn("cannot read the journal, continuing with the present layouts of the gpus", "journal", bad.Path, "moved_to", bad.Aside, "err", bad.Err)
-		return journal{}, nil
-	}
-	return j, err
-}
-
 func unchanged(p Plan) Result {
 	r := Result{slices.Clone(p.Faulty)}
 	for _, c := range p.GPUs {
@@ -167,7 +157,7 @@ func (a *Applier) runExclusive(ctx context.Context, reason string, disturbed []g
 		err = errors.Join(err, grant.Release())
 		ended(context.WithoutCancel(ctx))
 	}()
-	j, err := a.journal()
+	j, err := store(a.cfg.StateDir).load(a.cfg.Log)
 	if err != nil {
 		return Result{}, err
 	}

@@ -4,13 +4,11 @@ package clients
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -153,26 +151,15 @@ func (c *Clients) start(ctx context.Context, unit string) error {
 	return fmt.Errorf("start %s on the host: %w", unit, err)
 }
 
-// Stopped returns the units to start again.
-func (c *Clients) Stopped() ([]string, error) {
-	j, err := c.read()
-	return j.Stopped, err
-}
-
 // read returns the journal of this boot. A journal of another boot counts as empty.
 func (c *Clients) read() (journal, error) {
-	data, err := hostfs.ReadFile(c.cfg.Journal, maxJournal)
-	if errors.Is(err, fs.ErrNotExist) {
+	j, err := hostfs.ReadJSON[journal](c.cfg.Journal, maxJournal)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return journal{}, nil
-	}
-	if err != nil {
-		return journal{}, fmt.Errorf("read the record of stopped units of the host: %w", err)
-	}
-	var j journal
-	if err := json.Unmarshal(data, &j); err != nil {
+	case err != nil:
 		return journal{}, fmt.Errorf("read the record of stopped units of the host: %s: %w: start the units by hand, and remove the file", c.cfg.Journal, err)
-	}
-	if j.BootID != c.cfg.BootID {
+	case j.BootID != c.cfg.BootID:
 		return journal{}, nil
 	}
 	return j, nil
@@ -187,14 +174,7 @@ func (c *Clients) write(j journal) error {
 		return nil
 	}
 	j.BootID = c.cfg.BootID
-	data, err := json.Marshal(j)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(c.cfg.Journal), 0o755); err != nil {
-		return fmt.Errorf("record the stopped units of the host: %w", err)
-	}
-	if err := hostfs.WriteFile(c.cfg.Journal, data, 0o644); err != nil {
+	if err := hostfs.WriteJSON(c.cfg.Journal, j, 0o644); err != nil {
 		return fmt.Errorf("record the stopped units of the host: %w", err)
 	}
 	return nil

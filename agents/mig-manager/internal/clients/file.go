@@ -27,11 +27,7 @@ var (
 func Parse(file string, data []byte) ([]string, error) {
 	doc := strict.Parse(file, data)
 	top := doc.Root().Map("version", "systemd-services")
-	if v, ok := top.Get("version").Text(); !top.Get("version").Set() {
-		top.Get("version").Missing(version)
-	} else if ok && v != version {
-		top.Get("version").Bad(version)
-	}
+	top.Get("version").Require(version)
 	var units []string
 	for _, entry := range top.Get("systemd-services").List() {
 		unit, ok := entry.Text()

@@ -68,11 +68,7 @@ func ReadFile(path string) (File, error) {
 func Read(file string, data []byte) (File, error) {
 	doc := strict.Parse(file, data)
 	root := doc.Root().Map("version", "hooks")
-	if v := root.Get("version"); !v.Set() {
-		v.Missing(version)
-	} else if word, ok := v.Text(); ok && word != version {
-		v.Bad(version)
-	}
+	root.Get("version").Require(version)
 	points := []Point{ApplyStart, PreApplyMode, PreApplyConfig, ApplyExit}
 	names := make([]string, 0, len(points))
 	for _, p := range points {

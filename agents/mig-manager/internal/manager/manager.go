@@ -34,9 +34,8 @@ var _ GPUs = (*apply.Applier)(nil)
 // Units manages the host's systemd units that use GPUs.
 type Units interface {
 	Stop(ctx context.Context) error
+	// Start starts the units again that Stop has stopped.
 	Start(ctx context.Context) error
-	// Stopped returns the units to start again.
-	Stopped() ([]string, error)
 }
 
 // Config configures a Manager.
@@ -131,7 +130,7 @@ type recovery struct {
 type attempt struct {
 	Attempt
 	pause
-	// change identifies the change.
+	// change is a hash that identifies the change.
 	change string
 	// stuck has the users that a pause of DaemonSets has not removed.
 	stuck []procowner.Pod
@@ -225,11 +224,7 @@ func (m *Manager) startUnits(ctx context.Context) time.Duration {
 	if m.cfg.Units == nil {
 		return 0
 	}
-	stopped, err := m.cfg.Units.Stopped()
-	if err == nil && len(stopped) > 0 {
-		err = m.cfg.Units.Start(ctx)
-	}
-	if err != nil {
+	if err := m.cfg.Units.Start(ctx); err != nil {
 		m.cfg.Log.Error("cannot start units of the host that were stopped, retrying", "in", retryUnits, "err", err)
 		return retryUnits
 	}

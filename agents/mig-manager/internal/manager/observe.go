@@ -3,6 +3,7 @@ package manager
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -127,7 +128,7 @@ func driverGone(err error) bool {
 func (m *Manager) forgetOtherAttempt(req apply.Request) {
 	// json.Marshal sorts the keys of maps.
 	data, err := json.Marshal(req.Desired)
-	if of := m.wanted + "\n" + string(data); err != nil || of != m.attempt.change {
+	if of := fmt.Sprintf("%x", sha256.Sum256(append([]byte(m.wanted+"\n"), data...))); err != nil || of != m.attempt.change {
 		m.attempt = attempt{change: of, pause: pause{retry: m.cfg.Retry}}
 		m.stopUnits = false
 	}

@@ -2,14 +2,10 @@ package manager
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"outrigger.dev/pkg/hostfs"
@@ -47,7 +43,7 @@ func (m *Manager) loadRebootNote() {
 	boot, errBoot := m.cfg.Contract.BootID()
 	same := errBoot == nil && n.BootID == boot
 	t.Rebooted = err != nil || n.Config == m.wanted && (n.Rebooted || !same && !n.ByHand)
-	if err != nil || !same || n.Config != m.wanted || n.Of != "" && n.Of != t.changeHash() {
+	if err != nil || !same || n.Config != m.wanted || n.Of != "" && n.Of != t.change {
 		return
 	}
 	since := max(0, m.boottime()-n.Since)
@@ -70,18 +66,7 @@ func (m *Manager) waitsForReboot() bool {
 }
 
 func (m *Manager) readNote() (rebootNote, error) {
-	var n rebootNote
-	data, err := hostfs.ReadFile(m.cfg.RebootFile, maxNote)
-	if err == nil {
-		err = json.Unmarshal(data, &n)
-	}
-	return n, err
-}
-
-// changeHash returns the hash that identifies the change of an attempt.
-func (t *attempt) changeHash() string {
-	sum := sha256.Sum256([]byte(t.change))
-	return hex.EncodeToString(sum[:])
+	return hostfs.ReadJSON[rebootNote](m.cfg.RebootFile, maxNote)
 }
 
 // needsReboot records a change that only a reboot completes. The host was not told to reboot.
@@ -119,16 +104,10 @@ func (m *Manager) noteReboot(byHand bool) error {
 		return err
 	}
 	t := &m.attempt
-	data, err := json.Marshal(rebootNote{
-		Config: m.wanted, BootID: boot, Of: t.changeHash(), Cause: t.Err.Error(), Since: m.boottime(), ByHand: byHand, Rebooted: t.Rebooted,
-	})
+	err = hostfs.WriteJSON(m.cfg.RebootFile, rebootNote{
+		Config: m.wanted, BootID: boot, Of: t.change, Cause: t.Err.Error(), Since: m.boottime(), ByHand: byHand, Rebooted: t.Rebooted,
+	}, 0o644)
 	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(m.cfg.RebootFile), 0o755); err != nil {
-		return fmt.Errorf("record the reboot of the host: %w", err)
-	}
-	if err := hostfs.WriteFile(m.cfg.RebootFile, data, 0o644); err != nil {
 		return fmt.Errorf("record the reboot of the host: %w", err)
 	}
 	return nil

@@ -174,7 +174,7 @@ func ofUnit() mig.Holder {
 	return mig.Holder{Process: procowner.Process{PID: 42, Owner: procowner.Owner{Unit: "nvsm.service"}}}
 }
 
-// Stop, Start and Stopped are those of manager.Units.
+// Stop and Start are those of manager.Units.
 func (n *node) Stop(context.Context) error {
 	n.did("stop")
 	n.mu.Lock()
@@ -184,14 +184,15 @@ func (n *node) Stop(context.Context) error {
 }
 
 func (n *node) Start(context.Context) error {
+	if len(n.seen(&n.stopped)) == 0 {
+		return nil
+	}
 	n.did("start")
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.stopped = nil
 	return nil
 }
-
-func (n *node) Stopped() ([]string, error) { return n.seen(&n.stopped), nil }
 
 // set changes the node while the manager runs.
 func (n *node) set(change func()) {

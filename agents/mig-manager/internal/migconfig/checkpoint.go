@@ -105,11 +105,7 @@ func ReadCheckpoint(file string, data []byte) (Checkpoint, error) {
 	doc := strict.Parse(file, data)
 	c := Checkpoint{Version: version, file: file}
 	root := doc.Root().Map("Version", "MigState")
-	if v := root.Get("Version"); !v.Set() {
-		v.Missing(version)
-	} else if word, ok := v.Text(); ok && word != version {
-		v.Bad(version)
-	}
+	root.Get("Version").Require(version)
 	state := root.Get("MigState")
 	if !state.Set() {
 		state.Missing("a mapping with Devices")

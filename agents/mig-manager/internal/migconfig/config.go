@@ -52,11 +52,7 @@ func Read(file string, data []byte) (Config, error) {
 	doc := strict.Parse(file, data)
 	r := reader{file: file, out: Config{Entries: map[string][]Item{}}}
 	root := doc.Root().Map("version", "mig-configs")
-	if v := root.Get("version"); !v.Set() {
-		v.Missing(version)
-	} else if word, ok := v.Text(); ok && word != version {
-		v.Bad(version)
-	}
+	root.Get("version").Require(version)
 	configs := root.Get("mig-configs")
 	entries := configs.Entries()
 	if !configs.Set() || configs.IsMap() && len(entries) == 0 {

@@ -4,6 +4,7 @@ package payloadtest
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/md5" //nolint:gosec // the checksum that these archives have
 	"debug/elf"
@@ -54,11 +55,9 @@ func (d Driver) Folder(t testing.TB) string {
 }
 
 func (d Driver) files() map[string]string {
-	machine := d.Machine
-	if machine == elf.EM_NONE {
-		machine = elf.EM_X86_64
+	library := func(soname string) string {
+		return string(ldsotest.Library(cmp.Or(d.Machine, elf.EM_X86_64), soname))
 	}
-	library := func(soname string) string { return string(ldsotest.Library(machine, soname)) }
 	files := map[string]string{
 		".manifest":                           d.manifest(),
 		"nvidia-smi":                          "#!/bin/sh\n",
