@@ -64,9 +64,11 @@ func Collect(store string, n Needed) (removed []string, err error) {
 	}
 	for _, dir := range removed {
 		err = errors.Join(err, staging.Remove(dir))
-		// In the folder of a release without modules, only the lock is left.
-		if entries, readErr := os.ReadDir(filepath.Dir(dir)); readErr == nil && len(entries) <= 1 {
-			err = errors.Join(err, os.RemoveAll(filepath.Dir(dir)))
+		if release := filepath.Dir(dir); filepath.Dir(release) == filepath.Join(store, "modules") {
+			// In the folder of a release without modules, only the lock is left.
+			if entries, readErr := os.ReadDir(release); readErr == nil && len(entries) <= 1 {
+				err = errors.Join(err, os.RemoveAll(release))
+			}
 		}
 	}
 	return removed, err

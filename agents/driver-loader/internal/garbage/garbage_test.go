@@ -119,3 +119,15 @@ func TestNeededModules(t *testing.T) {
 		}
 	}
 }
+
+// TestTheLastNeededFolderStays has one needed folder of each kind beside one that nothing needs.
+func TestTheLastNeededFolderStays(t *testing.T) {
+	store := t.TempDir()
+	now := add(t, store, "580.1", "5.9", "6.1")
+	if _, err := garbage.Collect(store, garbage.Needed{Kernels: []string{"6.1"}, Sources: []string{now.Digest}}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := state(t, store), []string{"drivers 580", "modules 6.1", "headers 6.1"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
