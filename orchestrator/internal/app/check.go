@@ -14,17 +14,19 @@ import (
 
 // checkCommand prints all problems of the values, as Helm does when it installs them, and the values without effect.
 func (s *settings) checkCommand(c *cli.Context) error {
-	release, err := s.read(s.kubernetes)
-	if err != nil {
+	if err := s.read(s.kubernetes); err != nil {
 		return err
 	}
-	problems, notes, err := charts.Check(release)
+	problems, notes, err := charts.Check(s.release)
 	if err != nil {
 		return err
 	}
 	lines := strings.FieldsFunc(problems.Error(), func(r rune) bool { return r == '\n' })
 	if !strings.Contains("\n"+problems.Error(), "\n"+pools.Key) {
-		lines = append(lines, poolErrors(release.Values)...)
+		// The chart cannot find errors such as pools that overlap.
+		if _, err := pools.Parse(s.release.Values); err != nil {
+			lines = append(lines, strings.Split(err.Error(), "\n")...)
+		}
 	}
 	if err := printCheck(c.App.Writer, lines, notes); err != nil {
 		return fmt.Errorf("print problems: %w", err)
@@ -33,15 +35,6 @@ func (s *settings) checkCommand(c *cli.Context) error {
 		return errors.New("the chart rejects the values: each line above names one and its fix")
 	}
 	return nil
-}
-
-// poolErrors returns the errors in pools that the chart cannot find, such as pools that overlap.
-func poolErrors(values map[string]any) []string {
-	list, err := pools.Parse(values)
-	if err = errors.Join(err, pools.Refuse(list)); err == nil {
-		return nil
-	}
-	return strings.Split(err.Error(), "\n")
 }
 
 func printCheck(out io.Writer, lines []string, notes []charts.Problem) error {

@@ -130,7 +130,7 @@ func (s *settings) applyCommand(ctx context.Context, c *cli.Context, store once.
 		return err
 	}
 	a := &once.Apply{
-		Store: store, Release: s.release.Name, Stages: list, Out: c.App.Writer,
+		Store: store, Release: s.release.Name, Values: s.release.Values, Stages: list, Out: c.App.Writer,
 		Adopt: s.adopt, Prune: s.prune, Wait: s.wait,
 	}
 	if s.dryRun {

@@ -28,8 +28,8 @@ func Kinds(pools []Pool, nodes []*model.Node) []Kind {
 			Kernel: n.Labels[nfd+"kernel-version.full"], ID: n.Labels[nfd+"system-os_release.ID"],
 			Version: n.Labels[nfd+"system-os_release.VERSION_ID"], Major: n.Labels[nfd+"system-os_release.VERSION_ID.major"],
 		}}
-		if at := slices.IndexFunc(pools, func(p Pool) bool { return p.Matches(n.Labels) }); at >= 0 {
-			k.Pool = pools[at].Name
+		if names := Selecting(pools, n.Labels); len(names) > 0 {
+			k.Pool = names[0]
 		}
 		found[k] = true
 	}
