@@ -201,16 +201,12 @@ func equal(a, b *unstructured.Unstructured) bool {
 // interleave inserts each stage of a pool after the same stage of the other nodes. Stages that only
 // pools have are last, in the order of the pools.
 func interleave(base, pooled []model.Stage) []model.Stage {
-	var all []model.Stage
-	for _, st := range base {
-		all = append(all, st)
-		pooled = slices.DeleteFunc(pooled, func(p model.Stage) bool {
-			behind := p.Chart() == st.Name
-			if behind {
-				all = append(all, p)
-			}
-			return behind
-		})
+	at := func(st model.Stage) int {
+		i := slices.IndexFunc(base, func(b model.Stage) bool { return b.Name == st.Chart() })
+		if i < 0 {
+			return len(base)
+		}
+		return i
 	}
-	return append(all, pooled...)
+	return slices.SortedStableFunc(slices.Values(slices.Concat(base, pooled)), func(a, b model.Stage) int { return at(a) - at(b) })
 }
