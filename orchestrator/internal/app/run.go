@@ -95,7 +95,7 @@ func (o *operator) run(ctx context.Context) error {
 // render returns the stages of a policy, without the objects of the Helm release. It frees the
 // memory that rendering needs, because the next rendering follows only after a change of the
 // policy or of the kinds of nodes.
-func (o *operator) render(p model.Policy, kubernetes string, kinds []pools.Kind) ([]model.Stage, error) {
+func (o *operator) render(p model.Policy, kubernetes string, kinds pools.Kinds) ([]model.Stage, error) {
 	defer debug.FreeOSMemory()
 	return render.Stages(render.Config{Validate: p.Validate, Kinds: kinds, ByHelm: true, Release: o.release(p, kubernetes)})
 }

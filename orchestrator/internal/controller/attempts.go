@@ -2,7 +2,6 @@ package controller
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"outrigger.dev/orchestrator/internal/model"
@@ -30,9 +29,6 @@ type attempt struct {
 	why string
 }
 
-// jitter returns d plus up to 50 %, so that many retries do not happen at the same time.
-func jitter(d time.Duration) time.Duration { return d + rand.N(d/2+1) }
-
 // record records an attempt, and returns it.
 func (a attempts) record(r model.Ref, write string, now time.Time, failed bool) *attempt {
 	x := a[r]
@@ -42,7 +38,7 @@ func (a attempts) record(r model.Ref, write string, now time.Time, failed bool) 
 	}
 	x.nextAt = now
 	if x.times++; failed || x.times > 1+immediateRepairs {
-		x.nextAt = now.Add(jitter(x.backoff.Next()))
+		x.nextAt = now.Add(x.backoff.Next())
 	}
 	return x
 }

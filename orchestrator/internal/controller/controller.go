@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -56,7 +57,7 @@ type Policies interface {
 
 // Render returns the stages of a policy for a version of Kubernetes and for kinds of GPU nodes. The
 // error names the values that are not accepted.
-type Render func(p model.Policy, kubernetes string, kinds []pools.Kind) ([]model.Stage, error)
+type Render func(p model.Policy, kubernetes string, kinds pools.Kinds) ([]model.Stage, error)
 
 // Config holds the dependencies of a Controller.
 type Config struct {
@@ -91,7 +92,7 @@ type Controller struct {
 // rendered caches the stages of a policy until the policy or the kinds of nodes change.
 type rendered struct {
 	key     string
-	kinds   []pools.Kind
+	kinds   pools.Kinds
 	stages  []model.Stage
 	refused string
 }
@@ -199,8 +200,8 @@ func (c *Controller) refreshVersion(ctx context.Context) error {
 func (c *Controller) render(p model.Policy) {
 	key := model.HashOf(p.UID, p.Release, p.Generation, p.Validate, p.Adopt, p.Values, c.kubernetes)
 	list, _ := pools.Parse(p.Values) // rendering reports the error
-	kinds := pools.Kinds(list, c.cfg.Observer.Nodes())
-	if key == c.rendered.key && slices.Equal(kinds, c.rendered.kinds) {
+	kinds := pools.KindsOf(list, c.cfg.Observer.Nodes())
+	if key == c.rendered.key && maps.EqualFunc(kinds, c.rendered.kinds, slices.Equal) {
 		return
 	}
 	if key != c.rendered.key {

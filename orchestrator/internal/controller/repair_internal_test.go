@@ -38,7 +38,7 @@ func TestRepairs(t *testing.T) {
 		r := attempts{}
 		s := drifted()
 		n, now := rival(r, noon, time.Second, time.Hour, s)
-		// Two at once, 1, 2, 4 … s apart, and then 5 to 7.5 minutes.
+		// Two at once, 1, 2, 4 … s apart, and then 5 minutes.
 		if n < 12 || n > 24 {
 			t.Errorf("applied %d times in an hour", n)
 		}
@@ -71,4 +71,31 @@ func TestRepairs(t *testing.T) {
 			t.Error("it is held")
 		}
 	})
+}
+
+// TestFailedWrites has a write that fails, then succeeds, and is undone later.
+func TestFailedWrites(t *testing.T) {
+	ref := model.Ref{APIVersion: "v1", Kind: "ConfigMap", Name: "x"}
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	a := attempts{}
+	for _, pause := range []time.Duration{firstRetry, 2 * firstRetry, 4 * firstRetry} {
+		x := a.record(ref, "applyh", now, true)
+		x.why = "no right"
+		if end := now.Add(pause); !a.postponed(ref, "applyh", end.Add(-1)) || a.postponed(ref, "applyh", end) || a.next(now) != pause {
+			t.Errorf("the pause ends at %s and the next pass is in %s, want a pause of %s", x.nextAt, a.next(now), pause)
+		}
+		if a.postponed(ref, "applyother", now) {
+			t.Error("other content waits, too")
+		}
+		s := model.State{Failures: map[model.Ref]string{}, Objects: map[model.Ref]model.Seen{}, Now: now}
+		if a.observe(s); s.Failures[ref] != "no right" {
+			t.Errorf("the failures are %q", s.Failures)
+		}
+		now = now.Add(pause)
+	}
+	a.record(ref, "applyh", now, false)
+	s := model.State{Failures: map[model.Ref]string{}, Objects: map[model.Ref]model.Seen{ref: {Ref: ref}}, Now: now}
+	if a.observe(s); len(s.Failures) > 0 || a.postponed(ref, "applyh", now) || a.next(now) != 0 {
+		t.Errorf("after the write succeeded, the failures are %q, and the next pass is in %s", s.Failures, a.next(now))
+	}
 }

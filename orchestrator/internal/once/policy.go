@@ -29,7 +29,7 @@ func (a *Apply) runController(ctx context.Context, log *slog.Logger) error {
 	client := a.Store.Client
 	c := controller.New(controller.Config{
 		Client: client, Observer: observe.New(client, log), Policies: a, Log: log,
-		Render: func(model.Policy, string, []pools.Kind) ([]model.Stage, error) { return a.Stages, nil }, Wrote: a.wrote, Passed: a.passed,
+		Render: func(model.Policy, string, pools.Kinds) ([]model.Stage, error) { return a.Stages, nil }, Wrote: a.wrote, Passed: a.passed,
 	})
 	err := cmp.Or(c.Run(ctx), ctx.Err())
 	if ended {

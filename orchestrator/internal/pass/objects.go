@@ -199,6 +199,6 @@ func (w *walk) nodesOf(st model.Stage) []*model.Node {
 		return w.state.Nodes
 	}
 	return slices.DeleteFunc(slices.Clone(w.state.Nodes), func(n *model.Node) bool {
-		return append(pools.Selecting(w.pools, n.Labels), "")[0] != st.Pool
+		return pools.First(w.pools, n.Labels) != st.Pool
 	})
 }

@@ -81,3 +81,8 @@ func Selecting(pools []Pool, labels map[string]string) []string {
 	}
 	return names
 }
+
+// First returns the name of the first pool that selects a node with these labels, or "".
+func First(pools []Pool, labels map[string]string) string {
+	return append(Selecting(pools, labels), "")[0]
+}

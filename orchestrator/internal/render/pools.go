@@ -41,7 +41,7 @@ func Stages(cfg Config) ([]model.Stage, error) {
 // allStages returns the stages with the objects of all kinds.
 func allStages(cfg Config) ([]model.Stage, error) {
 	list, listErr := pools.Parse(cfg.Values)
-	cfg.Nodes = pools.NodesOf("", cfg.Kinds)
+	cfg.Nodes = cfg.Kinds.In("")
 	base, err := renderStages(cfg)
 	known, is := errors.AsType[charts.Problems](err)
 	malformed := slices.ContainsFunc(known, func(p charts.Problem) bool { return strings.HasPrefix(p.Path, pools.Key) })
@@ -136,7 +136,7 @@ func poolStages(cfg Config, placed placedCharts, shared map[string]string, befor
 			return nil, fmt.Errorf("values.%s: it must be the same on all nodes, because pools select nodes by the labels that follow from it: set it outside of the pool", key)
 		}
 	}
-	cfg.Name, cfg.Nodes = cfg.Name+"-"+p.Name, pools.NodesOf(p.Name, cfg.Kinds)
+	cfg.Name, cfg.Nodes = cfg.Name+"-"+p.Name, cfg.Kinds.In(p.Name)
 	cfg.Values = util.CoalesceTables(runtime.DeepCopyJSON(p.Values), runtime.DeepCopyJSON(cfg.Values))
 	stages, err := placed.render(cfg, p.NodeSelector, before)
 	if err != nil {

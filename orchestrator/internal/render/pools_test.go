@@ -84,7 +84,7 @@ func TestEachPoolHasTheDriversOfItsNodes(t *testing.T) {
 	}
 	ubuntu, debian := charts.Node{ID: "ubuntu", Version: "22.04"}, charts.Node{ID: "debian", Version: "12"}
 	list, err := render.Stages(render.Config{
-		Kinds:   []pools.Kind{{Node: ubuntu}, {Node: debian}, {Pool: "a", Node: debian}},
+		Kinds:   pools.Kinds{"": {ubuntu, debian}, "a": {debian}},
 		Release: charts.Release{Name: "gpu", Namespace: "gpu-operator", Kubernetes: "v1.36.3", Values: values},
 	})
 	if err != nil {
