@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/charts"
 	"outrigger.dev/orchestrator/internal/pools"
+	"outrigger.dev/orchestrator/internal/render"
 )
 
 // checkCommand prints all problems of the values, as Helm does when it installs them, and the values without effect.
@@ -22,10 +24,12 @@ func (s *settings) checkCommand(c *cli.Context) error {
 		return err
 	}
 	lines := strings.FieldsFunc(problems.Error(), func(r rune) bool { return r == '\n' })
-	if !strings.Contains("\n"+problems.Error(), "\n"+pools.Key) {
-		// The chart cannot find errors such as pools that overlap.
-		if _, err := pools.Parse(s.release.Values); err != nil {
-			lines = append(lines, strings.Split(err.Error(), "\n")...)
+	// The chart does not compare pools, and objects of the same name.
+	if _, err = render.Stages(render.Config{Release: s.release, Kinds: pools.Kinds{}}); err != nil {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			if !slices.Contains(lines, line) {
+				lines = append(lines, line)
+			}
 		}
 	}
 	if err := printCheck(c.App.Writer, lines, notes); err != nil {
