@@ -4,27 +4,33 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/charts"
 	"outrigger.dev/orchestrator/internal/pools"
+	"outrigger.dev/orchestrator/internal/render"
 )
 
 // checkCommand prints all problems of the values, as Helm does when it installs them, and the values without effect.
 func (s *settings) checkCommand(c *cli.Context) error {
-	release, err := s.read(s.kubernetes)
-	if err != nil {
+	if err := s.read(s.kubernetes); err != nil {
 		return err
 	}
-	problems, notes, err := charts.Check(release)
+	problems, notes, err := charts.Check(s.release)
 	if err != nil {
 		return err
 	}
 	lines := strings.FieldsFunc(problems.Error(), func(r rune) bool { return r == '\n' })
-	if !strings.Contains("\n"+problems.Error(), "\n"+pools.Key) {
-		lines = append(lines, poolErrors(release.Values)...)
+	// The chart does not compare pools, and objects of the same name.
+	if _, err = render.Stages(render.Config{Release: s.release, Kinds: pools.Kinds{}}); err != nil {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			if !slices.Contains(lines, line) {
+				lines = append(lines, line)
+			}
+		}
 	}
 	if err := printCheck(c.App.Writer, lines, notes); err != nil {
 		return fmt.Errorf("print problems: %w", err)
@@ -33,15 +39,6 @@ func (s *settings) checkCommand(c *cli.Context) error {
 		return errors.New("the chart rejects the values: each line above names one and its fix")
 	}
 	return nil
-}
-
-// poolErrors returns the errors in pools that the chart cannot find, such as pools that overlap.
-func poolErrors(values map[string]any) []string {
-	list, err := pools.Parse(values)
-	if err = errors.Join(err, pools.Refuse(list)); err == nil {
-		return nil
-	}
-	return strings.Split(err.Error(), "\n")
 }
 
 func printCheck(out io.Writer, lines []string, notes []charts.Problem) error {

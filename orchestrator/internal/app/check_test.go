@@ -34,6 +34,12 @@ func TestCheck(t *testing.T) {
 				"pools[0].values.gfd.typo: unknown key; remove it\ntypo: unknown key; remove it\n" +
 				noEffect + "  dcgm: dcgmExporter needs no DCGM; remove it\n",
 		},
+		"two agents whose objects have the same names": {
+			[]string{"global: {registry: r.example.org}\ndevicePlugin: {fullnameOverride: x}\ndcgmExporter: {fullnameOverride: x}"},
+			1,
+			"DaemonSet gpu-operator-resources/x of the stage device-plugin: the stage dcgm-exporter has the same object with other content: " +
+				"set another name in the values of one of the stages, or set the values on which it depends outside of the pools\n",
+		},
 		"pools that overlap": {
 			[]string{"global: {registry: r.example.org}\npools: [{name: a, nodeSelector: {x: z}}, {name: b, nodeSelector: {x: z}}]"},
 			1,

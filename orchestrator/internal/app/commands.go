@@ -14,6 +14,7 @@ import (
 	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/orchestrator/internal/consult"
 	"outrigger.dev/orchestrator/internal/definition"
+	"outrigger.dev/orchestrator/internal/observe"
 	"outrigger.dev/orchestrator/internal/once"
 	"outrigger.dev/orchestrator/internal/report"
 	"outrigger.dev/orchestrator/internal/table"
@@ -130,7 +131,7 @@ func (s *settings) applyCommand(ctx context.Context, c *cli.Context, store once.
 		return err
 	}
 	a := &once.Apply{
-		Store: store, Release: s.release.Name, Stages: list, Out: c.App.Writer,
+		Store: store, Release: s.release.Name, Values: s.release.Values, Stages: list, Out: c.App.Writer,
 		Adopt: s.adopt, Prune: s.prune, Wait: s.wait,
 	}
 	if s.dryRun {
@@ -169,9 +170,9 @@ func (*settings) deleteDefinition(ctx context.Context, _ *cli.Context, store onc
 
 // checkNoPolicy returns an error if the cluster has a ClusterPolicy.
 func checkNoPolicy(ctx context.Context, client *cluster.Client) error {
-	policy, ok, err := once.InEffect(ctx, client)
-	if ok {
-		err = fmt.Errorf("the ClusterPolicy %s decides which objects are in this cluster: change or delete the ClusterPolicy instead, with kubectl or the values of its Helm release", policy.Name)
+	policies, err := observe.ListPolicies(ctx, client)
+	if len(policies) > 0 {
+		err = fmt.Errorf("the ClusterPolicy %s decides which objects are in this cluster: change or delete the ClusterPolicy instead, with kubectl or the values of its Helm release", policies[0].Name)
 	}
 	return err
 }

@@ -232,6 +232,10 @@ func testWait(w *world, off string) {
 	if out := w.must("status"); !strings.Contains(out, "Reconciled: 1 of 1 GPU node ready") || !strings.Contains(out, "Passed") {
 		w.Errorf("status printed\n%s", out)
 	}
+	w.must("apply", "-f", values(w.T, "validator: {enabled: true}\npools: [{name: a, nodeSelector: {pool: a}}, {name: b, nodeSelector: {pool: b}}]"))
+	if out := w.must("status"); strings.Contains(out, "PoolsOverlap") || !strings.Contains(out, "device-plugin/a") {
+		w.Errorf("with two pools that do not select the node, status printed\n%s", out)
+	}
 	w.must("apply", "--wait", "--timeout=3m", "-f", off)
 	for _, r := range []model.Ref{daemonSet("device-plugin"), eventRole()} {
 		if w.Get(r) != nil || w.listed(r) {

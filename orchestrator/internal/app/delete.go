@@ -14,6 +14,7 @@ import (
 
 	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/orchestrator/internal/definition"
+	"outrigger.dev/orchestrator/internal/observe"
 	"outrigger.dev/orchestrator/internal/once"
 	"outrigger.dev/orchestrator/internal/uninstall"
 	"outrigger.dev/pkg/agent"
@@ -39,11 +40,11 @@ func (s *settings) deleteCommand(ctx context.Context, c *cli.Context, store once
 // objects. This process does that work if no orchestrator runs in the cluster.
 func deletePolicies(ctx context.Context, store once.Store, log *slog.Logger) error {
 	client := store.Client
-	policy, ok, err := once.InEffect(ctx, client)
-	if !ok || err != nil {
+	policies, err := observe.ListPolicies(ctx, client)
+	if len(policies) == 0 || err != nil {
 		return err
 	}
-	if reason, _, err := definition.Held(ctx, client, policy); err != nil || reason != "" {
+	if reason, _, err := definition.Held(ctx, client, policies[0]); err != nil || reason != "" {
 		return cmp.Or(err, errors.New(reason))
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -55,16 +56,16 @@ func deletePolicies(ctx context.Context, store once.Store, log *slog.Logger) err
 	defer cancel()
 	backoff := pace.Backoff{First: 100 * time.Millisecond, Most: time.Second}
 	for {
-		policies, err := client.Policies(ctx)
+		policies, err := observe.ListPolicies(ctx, client)
 		if err == nil && len(policies) == 0 {
 			return nil
 		}
 		for _, p := range policies {
-			if p.GetDeletionTimestamp() != nil {
+			if p.Deleting {
 				continue
 			}
-			log.Info("deleting the objects of a policy", "policy", p.GetName())
-			if err := client.Delete(ctx, cluster.PolicyRef(p.GetName()), p.GetUID()); err != nil {
+			log.Info("deleting the objects of a policy", "policy", p.Name)
+			if err := client.Delete(ctx, cluster.PolicyRef(p.Name), p.UID); err != nil {
 				return err
 			}
 		}

@@ -24,7 +24,7 @@ import (
 // settings holds the values of the flags.
 type settings struct {
 	kubeconfig string
-	// release has the values of --release and --namespace.
+	// release has the values of --release and --namespace and, after read, the version of Kubernetes and the values.
 	release charts.Release
 	values  []string
 
@@ -71,25 +71,23 @@ func (s *settings) openStore() (once.Store, error) {
 
 // stages renders the values for a version of Kubernetes.
 func (s *settings) stages(kubernetes string) ([]model.Stage, error) {
-	release, err := s.read(kubernetes)
-	if err != nil {
+	if err := s.read(kubernetes); err != nil {
 		return nil, err
 	}
-	return render.Stages(render.Config{Release: release})
+	return render.Stages(render.Config{Release: s.release})
 }
 
-// read returns the release that the flags describe, with the values of all files.
-func (s *settings) read(kubernetes string) (charts.Release, error) {
-	release, values := s.release, map[string]any{}
+// read completes the release with the values of all files.
+func (s *settings) read(kubernetes string) error {
+	s.release.Kubernetes, s.release.Values = kubernetes, map[string]any{}
 	for _, file := range s.values {
 		more, err := readValues(file)
 		if err != nil {
-			return charts.Release{}, err
+			return err
 		}
-		values = loader.MergeMaps(values, more)
+		s.release.Values = loader.MergeMaps(s.release.Values, more)
 	}
-	release.Kubernetes, release.Values = kubernetes, values
-	return release, nil
+	return nil
 }
 
 // maxValues is the maximum size of a values file: a Helm release has at most 1 MiB.

@@ -54,7 +54,7 @@ func connect(store once.Store, log *slog.Logger) *operator {
 	}
 	o.observer = observe.New(client, log)
 	o.controller = controller.New(controller.Config{
-		Client: client, Observer: o.observer, Render: o.render, Extra: o.extra, Log: log,
+		Client: client, Observer: o.observer, Render: o.render, Ignored: o.ignored, Log: log,
 		Policies: &controller.InCluster{Client: client, Observer: o.observer, Log: log},
 	})
 	return o
@@ -95,9 +95,21 @@ func (o *operator) run(ctx context.Context) error {
 // render returns the stages of a policy, without the objects of the Helm release. It frees the
 // memory that rendering needs, because the next rendering follows only after a change of the
 // policy or of the kinds of nodes.
-func (o *operator) render(p model.Policy, kubernetes string, kinds []pools.Kind) ([]model.Stage, error) {
+func (o *operator) render(p model.Policy, kubernetes string, kinds pools.Kinds) ([]model.Stage, error) {
 	defer debug.FreeOSMemory()
-	return render.Stages(render.Config{Validate: p.Validate, Kinds: kinds, ByHelm: true, Release: charts.Release{
-		Name: p.Release, Namespace: o.store.Namespace, Kubernetes: kubernetes, Values: p.Values,
-	}})
+	return render.Stages(render.Config{Validate: p.Validate, Kinds: kinds, ByHelm: true, Release: o.release(p, kubernetes)})
+}
+
+// ignored returns a line for each value of a policy without effect.
+func (o *operator) ignored(p model.Policy, kubernetes string) []string {
+	defer debug.FreeOSMemory()
+	lines, err := charts.Ignored(o.release(p, kubernetes))
+	if err != nil {
+		o.log.Debug("cannot list the values without effect", "err", err)
+	}
+	return lines
+}
+
+func (o *operator) release(p model.Policy, kubernetes string) charts.Release {
+	return charts.Release{Name: p.Release, Namespace: o.store.Namespace, Kubernetes: kubernetes, Values: p.Values}
 }

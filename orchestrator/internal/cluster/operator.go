@@ -16,14 +16,19 @@ var otherKinds = []struct{ version, resource string }{ //nolint:gochecknoglobals
 	{"v1", "clusterpolicies"}, {"v1alpha1", "nvidiadrivers"}, {"v1alpha1", "gpuclusters"},
 }
 
-// OtherOperator returns the objects of NVIDIA's GPU Operator in the cluster, as "KIND NAME", a few of each kind.
-func (c *Client) OtherOperator(ctx context.Context) ([]string, error) {
+// OtherOperator says which objects NVIDIA's GPU Operator has in the cluster, a few of each kind, and how to remove them. It
+// returns "" if there are none.
+func (c *Client) OtherOperator(ctx context.Context) (string, error) {
 	objects, err := c.OtherObjects(ctx)
+	if len(objects) == 0 {
+		return "", err
+	}
 	var found []string
 	for _, o := range objects {
 		found = append(found, o.GetKind()+" "+o.GetName())
 	}
-	return found, err
+	return fmt.Sprintf("NVIDIA's GPU Operator has objects in this cluster: %s (group nvidia.com). Its operator and this one would configure the same nodes: "+
+		"copy its values, uninstall it with helm uninstall, then delete these objects with kubectl; see docs/from-nvidia-gpu-operator.md", strings.Join(found, ", ")), err
 }
 
 // OtherObjects returns objects of NVIDIA's GPU Operator in the cluster, a few of each kind.
@@ -41,10 +46,4 @@ func (c *Client) OtherObjects(ctx context.Context) ([]unstructured.Unstructured,
 		found = append(found, list.Items...)
 	}
 	return found, nil
-}
-
-// OtherOperatorMessage says how to remove the objects that OtherOperator has found.
-func OtherOperatorMessage(found []string) string {
-	return fmt.Sprintf("NVIDIA's GPU Operator has objects in this cluster: %s (group nvidia.com). Its operator and this one would configure the same nodes: "+
-		"copy its values, uninstall it with helm uninstall, then delete these objects with kubectl; see docs/from-nvidia-gpu-operator.md", strings.Join(found, ", "))
 }

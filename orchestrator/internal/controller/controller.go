@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -56,7 +57,7 @@ type Policies interface {
 
 // Render returns the stages of a policy for a version of Kubernetes and for kinds of GPU nodes. The
 // error names the values that are not accepted.
-type Render func(p model.Policy, kubernetes string, kinds []pools.Kind) ([]model.Stage, error)
+type Render func(p model.Policy, kubernetes string, kinds pools.Kinds) ([]model.Stage, error)
 
 // Config holds the dependencies of a Controller.
 type Config struct {
@@ -64,8 +65,9 @@ type Config struct {
 	Observer *observe.Observer
 	Policies Policies
 	Render   Render
-	// Extra returns further conditions. It may be nil.
-	Extra Extra
+	// Ignored returns a line for each value of a policy without effect. If it is nil, the policy has no conditions about
+	// its values and about NVIDIA's GPU Operator.
+	Ignored func(p model.Policy, kubernetes string) []string
 	// Wrote is called for each applied object with its current state, and for each deleted object
 	// with nil. Passed is called for each plan after it was written. Both may be nil.
 	Wrote  func(r model.Ref, now *unstructured.Unstructured)
@@ -83,24 +85,16 @@ type Controller struct {
 	extra    extra
 	// kubernetes is the version of the API server.
 	kubernetes string
-	failures   map[model.Ref]*failure
+	attempts   attempts
 	budget     pace.Budget
-	repairs    repairs
 }
 
 // rendered caches the stages of a policy until the policy or the kinds of nodes change.
 type rendered struct {
 	key     string
-	kinds   []pools.Kind
+	kinds   pools.Kinds
 	stages  []model.Stage
 	refused string
-}
-
-// failure is the error of the last write of an object, and the time of the next attempt.
-type failure struct {
-	text, hash string
-	retryAt    time.Time
-	backoff    pace.Backoff
 }
 
 // New returns a Controller.
@@ -112,8 +106,8 @@ func New(cfg Config) *Controller {
 		cfg.Passed = func(model.State, model.Plan) {}
 	}
 	c := &Controller{
-		cfg: cfg, Metrics: metrics.New(time.Now), failures: map[model.Ref]*failure{},
-		budget: pace.Budget{Burst: statusBurst, Every: statusEvery}, repairs: repairs{},
+		cfg: cfg, Metrics: metrics.New(time.Now), attempts: attempts{},
+		budget: pace.Budget{Burst: statusBurst, Every: statusEvery},
 	}
 	c.loop = reconcile.New(reconcile.Config{
 		Name: "policy", Step: c.once, Wakes: cfg.Observer.Changed, Retry: pace.Backoff{First: firstRetry, Most: maxRetry}, Patient: true,
@@ -162,10 +156,7 @@ func (c *Controller) once(ctx context.Context) (reconcile.Result, error) {
 	now := time.Now()
 	state := c.cfg.Observer.State(policy, now)
 	state.Failures = map[model.Ref]string{}
-	for r, f := range c.failures {
-		state.Failures[r] = f.text
-	}
-	c.repairs.observe(state)
+	c.attempts.observe(state)
 	plan := pass.Next(c.rendered.stages, state, validation.Next)
 	extraIn := c.addExtra(ctx, policy, &plan.Status, now)
 	took := time.Since(now)
@@ -209,14 +200,13 @@ func (c *Controller) refreshVersion(ctx context.Context) error {
 func (c *Controller) render(p model.Policy) {
 	key := model.HashOf(p.UID, p.Release, p.Generation, p.Validate, p.Adopt, p.Values, c.kubernetes)
 	list, _ := pools.Parse(p.Values) // rendering reports the error
-	kinds := pools.Kinds(list, c.cfg.Observer.Nodes())
-	if key == c.rendered.key && slices.Equal(kinds, c.rendered.kinds) {
+	kinds := pools.KindsOf(list, c.cfg.Observer.Nodes())
+	if key == c.rendered.key && maps.EqualFunc(kinds, c.rendered.kinds, slices.Equal) {
 		return
 	}
 	if key != c.rendered.key {
 		// The changed policy may fix the failures, or may adopt objects.
-		clear(c.failures)
-		clear(c.repairs)
+		clear(c.attempts)
 	}
 	stages, err := c.cfg.Render(p, c.kubernetes, kinds)
 	c.rendered = rendered{key: key, kinds: kinds, stages: stages}

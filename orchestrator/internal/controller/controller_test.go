@@ -36,7 +36,7 @@ func TestController(t *testing.T) {
 
 // one returns what renders a stage of one object.
 func one(o *unstructured.Unstructured) controller.Render {
-	return func(model.Policy, string, []pools.Kind) ([]model.Stage, error) {
+	return func(model.Policy, string, pools.Kinds) ([]model.Stage, error) {
 		return []model.Stage{{Name: "s", Objects: []*unstructured.Unstructured{o}}}, nil
 	}
 }
@@ -165,7 +165,7 @@ func upgrade(r *rig) {
 	if err != nil {
 		r.Fatal(err)
 	}
-	r.run(client, keep(&policy{now: model.Policy{Name: "p", UID: "1"}}), func(_ model.Policy, kubernetes string, _ []pools.Kind) ([]model.Stage, error) {
+	r.run(client, keep(&policy{now: model.Policy{Name: "p", UID: "1"}}), func(_ model.Policy, kubernetes string, _ pools.Kinds) ([]model.Stage, error) {
 		return []model.Stage{{Name: "s", Objects: []*unstructured.Unstructured{configMap("version", map[string]any{"is": kubernetes})}}}, nil
 	})
 	is := func(want string) func() bool {

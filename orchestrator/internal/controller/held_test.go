@@ -35,7 +35,7 @@ func TestADeletedDefinitionDeletesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		return &controller.InCluster{Client: client, Observer: o, Log: log}
-	}, func(model.Policy, string, []pools.Kind) ([]model.Stage, error) {
+	}, func(model.Policy, string, pools.Kinds) ([]model.Stage, error) {
 		return []model.Stage{{Name: "a", Objects: []*unstructured.Unstructured{ours}}}, nil
 	})
 	listed := func() bool { o := r.Get(ref); return o != nil && len(observe.PolicyOf(o).Status.Inventory) == 1 }

@@ -58,7 +58,7 @@ func TestUnreadableInventoryStopsAll(t *testing.T) {
 			t.Fatal(err)
 		}
 		return &controller.InCluster{Client: client, Observer: o, Log: slog.New(slog.DiscardHandler)}
-	}, func(model.Policy, string, []pools.Kind) ([]model.Stage, error) { return nil, nil })
+	}, func(model.Policy, string, pools.Kinds) ([]model.Stage, error) { return nil, nil })
 	agenttest.Poll(t, "the error", func() bool {
 		if r.Get(ref) == nil {
 			t.Fatal("the policy is gone, and what it had applied is not")

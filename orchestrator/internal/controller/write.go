@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -14,9 +13,6 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/pkg/pace"
 )
-
-// jitter returns d plus up to 50 %, so that many retries do not happen at the same time.
-func jitter(d time.Duration) time.Duration { return d + rand.N(d/2+1) }
 
 // write writes a plan. It writes the status with the inventory first, so that every object is
 // listed even if the process is killed. It returns the delay until the next pass, or 0 for none.
@@ -39,11 +35,11 @@ func (c *Controller) write(ctx context.Context, s model.State, plan model.Plan) 
 	default:
 		c.cfg.Policies.Report(ctx, s.Policy, plan.Events)
 	}
-	retry := c.writeObjects(ctx, s, plan)
+	again := c.writeObjects(ctx, s, plan)
 	if s.Policy.Deleting && len(plan.Status.Inventory) == 0 {
 		return 0, c.cfg.Policies.Gone(ctx, s.Policy)
 	}
-	return model.Soonest(in, model.Soonest(retry, c.repairs.next(s.Now))), ctx.Err()
+	return model.Soonest(in, again), ctx.Err()
 }
 
 // repairsOnly returns the Events that are about writes of a plan.
@@ -82,8 +78,8 @@ func outline(s model.Status) string {
 	return model.HashOf(parts...)
 }
 
-// writeObjects writes the objects of a plan. It skips an object that failed before until the delay
-// is over. It returns the delay until the next attempt, or 0 if no write failed.
+// writeObjects writes the objects of a plan, except for objects whose pause is not over. It returns the delay until the end
+// of the first pause, or 0.
 func (c *Controller) writeObjects(ctx context.Context, s model.State, plan model.Plan) time.Duration {
 	failed, about := map[string]bool{}, map[model.Ref]bool{}
 	for _, a := range plan.Apply {
@@ -91,7 +87,7 @@ func (c *Controller) writeObjects(ctx context.Context, s model.State, plan model
 		about[r] = true
 		// After a failure, the rest of the stage is skipped, because the objects of a stage depend
 		// on each other.
-		if !failed[a.Stage] && !c.repairs.postponed(r, a.Hash, s.Now) {
+		if !failed[a.Stage] {
 			failed[a.Stage] = !c.attempt("apply", r, a.Hash, s.Now, func() error { return c.apply(ctx, s, a) })
 		}
 	}
@@ -104,12 +100,8 @@ func (c *Controller) writeObjects(ctx context.Context, s model.State, plan model
 		about[seen.Ref] = true
 		c.attempt("delete", seen.Ref, "", s.Now, func() error { return c.remove(ctx, s.Policy, seen) })
 	}
-	maps.DeleteFunc(c.failures, func(r model.Ref, _ *failure) bool { return !about[r] })
-	var in time.Duration
-	for _, f := range c.failures {
-		in = model.Soonest(in, max(time.Until(f.retryAt), pause))
-	}
-	return in
+	maps.DeleteFunc(c.attempts, func(r model.Ref, x *attempt) bool { return x.failed && !about[r] })
+	return c.attempts.next(time.Now())
 }
 
 func (c *Controller) apply(ctx context.Context, s model.State, a model.Apply) error {
@@ -122,7 +114,6 @@ func (c *Controller) apply(ctx context.Context, s model.State, a model.Apply) er
 		return err
 	}
 	c.cfg.Observer.Applied(applied, a.Hash)
-	c.repairs.applied(r, a.Hash, s.Now)
 	c.cfg.Wrote(r, applied)
 	// Start the next pass: it may have nothing to wait for except this write.
 	pace.Signal(c.cfg.Observer.Changed)
@@ -150,106 +141,25 @@ func (c *Controller) remove(ctx context.Context, p model.Policy, seen model.Seen
 	return err
 }
 
-// attempt writes an object, unless the same content failed and its delay is not over. It reports
-// whether the object was written.
+// attempt writes an object, unless the pause after the last attempt with the same content is not over. It reports whether
+// the last attempt succeeded.
 func (c *Controller) attempt(verb string, r model.Ref, hash string, now time.Time, write func() error) bool {
-	hash = verb + hash
-	f := c.failures[r]
-	if f != nil && f.hash == hash && now.Before(f.retryAt) {
-		return false
+	if c.attempts.postponed(r, verb+hash, now) {
+		return !c.attempts[r].failed
 	}
 	err := write()
 	c.Metrics.Wrote(verb, err)
-	if err == nil {
-		delete(c.failures, r)
+	if err == nil && verb != "apply" {
+		delete(c.attempts, r)
 		return true
 	}
-	if f == nil || f.hash != hash {
-		f = &failure{hash: hash, backoff: pace.Backoff{First: firstRetry, Most: maxRetry}}
-		c.failures[r] = f
-	}
-	in := jitter(f.backoff.Next())
-	if f.text != err.Error() {
-		c.cfg.Log.Error("cannot write an object, retrying", "object", r, "in", in, "err", err)
+	now = time.Now()
+	x := c.attempts.record(r, verb+hash, now, err != nil)
+	if err != nil && x.why != err.Error() {
+		x.why = err.Error()
+		c.cfg.Log.Error("cannot write an object, retrying", "object", r, "in", x.nextAt.Sub(now), "err", err)
 		// The next pass puts the failure into the status.
 		pace.Signal(c.cfg.Observer.Changed)
 	}
-	f.text, f.retryAt = err.Error(), time.Now().Add(in)
-	return false
-}
-
-// immediateRepairs is the number of repairs of an object without a delay.
-const immediateRepairs = 2
-
-// repairs counts, for each applied object, how often it was applied again. Another controller may
-// undo each write.
-type repairs map[model.Ref]*repair
-
-type repair struct {
-	hash    string
-	times   int
-	backoff pace.Backoff
-	// nextAt is the earliest time of the next apply of the object.
-	nextAt time.Time
-	// held is the reason why the object differs from its desired state until nextAt. It is empty if no
-	// program changed the object.
-	held string
-}
-
-// observe finds the objects that another program changed or deleted again after their repair. It adds the reason to the
-// failures of the state.
-func (r repairs) observe(s model.State) {
-	for ref, x := range r {
-		seen, there := s.Objects[ref]
-		undone := !there || seen.Drifted
-		switch {
-		case !undone && !s.Now.Before(x.nextAt):
-			x.held = ""
-		case undone && s.Now.Before(x.nextAt):
-			x.held = fmt.Sprintf("%s: %s each time after it was applied: let only one program manage it; it is applied again after pauses of up to %s", ref, undoneBy(seen, there), maxRetry)
-		}
-		if x.held != "" {
-			s.Failures[ref] = x.held
-		}
-	}
-}
-
-func undoneBy(seen model.Seen, there bool) string {
-	switch {
-	case !there:
-		return "somebody deletes it"
-	case seen.Owner == "":
-		return "somebody changes it"
-	}
-	return seen.Owner + " changes it"
-}
-
-// postponed reports whether it is too early to apply an object with this hash again.
-func (r repairs) postponed(ref model.Ref, hash string, now time.Time) bool {
-	x := r[ref]
-	return x != nil && x.hash == hash && now.Before(x.nextAt)
-}
-
-// applied records that an object with this hash was applied.
-func (r repairs) applied(ref model.Ref, hash string, now time.Time) {
-	x := r[ref]
-	if x == nil || x.hash != hash || now.Sub(x.nextAt) > maxRetry {
-		r[ref] = &repair{hash: hash, nextAt: now, backoff: pace.Backoff{First: firstRetry, Most: maxRetry}}
-		return
-	}
-	x.nextAt = now
-	if x.times++; x.times > immediateRepairs {
-		x.nextAt = now.Add(jitter(x.backoff.Next()))
-	}
-}
-
-// next returns the delay until the next repair. It returns 0 if no object waits for a repair.
-func (r repairs) next(now time.Time) time.Duration {
-	var in time.Duration
-	for _, x := range r {
-		if x.held != "" {
-			in = model.Soonest(in, max(x.nextAt.Sub(now), pause))
-		}
-	}
-	return in
+	return err == nil
 }

@@ -90,12 +90,11 @@ func complete(ctx context.Context, client *cluster.Client, log *slog.Logger) err
 
 // release removes the finalizer from all policies.
 func release(ctx context.Context, client *cluster.Client, log *slog.Logger) error {
-	policies, err := client.Policies(ctx)
+	policies, err := observe.ListPolicies(ctx, client)
 	if err != nil {
 		return err
 	}
-	for i := range policies {
-		p := observe.PolicyOf(&policies[i])
+	for _, p := range policies {
 		if !slices.Contains(p.Finalizers, Finalizer) {
 			continue
 		}
@@ -149,12 +148,12 @@ func Served(ctx context.Context, client *cluster.Client) error {
 
 // Delete deletes the definition. It returns an error if there are ClusterPolicies.
 func Delete(ctx context.Context, client *cluster.Client) error {
-	policies, err := client.Policies(ctx)
+	policies, err := observe.ListPolicies(ctx, client)
 	if err != nil {
 		return err
 	}
 	if len(policies) > 0 {
-		return fmt.Errorf("delete %s: the cluster has the ClusterPolicy %s: delete it first, with orchestrator delete", ref, policies[0].GetName())
+		return fmt.Errorf("delete %s: the cluster has the ClusterPolicy %s: delete it first, with orchestrator delete", ref, policies[0].Name)
 	}
 	return client.Delete(ctx, ref, "")
 }

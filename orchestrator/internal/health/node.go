@@ -49,13 +49,15 @@ func (v *View) node(n *model.Node) {
 		return
 	}
 	offered, capacity := n.GPUs()
-	// offers says that the node offers GPUs, or has offered GPUs before.
-	offers := len(n.Capacity) > 0
 	if offered == 0 && !v.plugin {
 		// The kubelet keeps the resources of a device plugin that was removed.
-		capacity, offers = 0, false
+		removed := *n
+		removed.Capacity, capacity = nil, 0
+		n = &removed
 	}
-	t, unusable := nodeTrouble(n, offered, capacity)
+	// offers says that the node offers GPUs, or has offered GPUs before.
+	offers := len(n.Capacity) > 0
+	t, unusable := NodeTrouble(n)
 	if unusable && n.OptedOut() {
 		v.Nodes.OptedOut++
 		return
@@ -105,17 +107,13 @@ func awaitsAgent(code cause.Code) bool {
 // NodeTrouble returns why GPUs of a node cannot be used, and whether none of them can. Without feature
 // discovery, an unusable node has no cause.
 func NodeTrouble(n *model.Node) (t Trouble, unusable bool) {
-	offered, capacity := n.GPUs()
-	return nodeTrouble(n, offered, capacity)
-}
-
-func nodeTrouble(n *model.Node, offered, capacity int64) (t Trouble, unusable bool) {
-	t, unusable = troubleOf(n, offered, capacity)
+	t, unusable = troubleOf(n)
 	t.Fix = strings.ReplaceAll(t.Fix, "NODE", n.Name)
 	return t, unusable
 }
 
-func troubleOf(n *model.Node, offered, capacity int64) (t Trouble, unusable bool) {
+func troubleOf(n *model.Node) (t Trouble, unusable bool) {
+	offered, capacity := n.GPUs()
 	switch {
 	case n.NotReady:
 		return newTrouble(cause.NodeNotReady, "", "the node itself is not Ready", n.Since), true

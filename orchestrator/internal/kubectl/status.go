@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -128,7 +127,7 @@ func archivedStatus(name string) (view.Status, error) {
 	if len(policies) == 0 {
 		return view.NewStatus(f, "", "", nil), nil
 	}
-	inEffect := slices.MinFunc(policies, observe.ByAge)
+	inEffect := observe.ByAge(policies)[0]
 	return view.NewStatus(f, inEffect.Name, "", &inEffect.Status), nil
 }
 

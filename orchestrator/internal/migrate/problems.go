@@ -1,7 +1,6 @@
 package migrate
 
 import (
-	"errors"
 	"strings"
 
 	"outrigger.dev/charts"
@@ -80,8 +79,7 @@ func (p *Plan) correct(problem charts.Problem) bool {
 
 // checkPools refuses pools that the orchestrator does not accept. The chart does not compare pools.
 func (p *Plan) checkPools() {
-	all, err := pools.Parse(p.Values)
-	if err := errors.Join(err, pools.Refuse(all)); err != nil {
+	if _, err := pools.Parse(p.Values); err != nil {
 		p.Refused = append(p.Refused, Difference{Path: pools.Key, Why: err.Error(), Fix: "change the nodeSelectors of the NVIDIADriver objects, or the pools in the values"})
 	}
 }

@@ -66,11 +66,6 @@ type Stage struct {
 	// Pool is the name of the stage's pool, or empty for the nodes outside of pools. Pools do not
 	// wait for each other.
 	Pool string
-	// PoolOrder is the index of the pool. A node that several pools select belongs to the pool with
-	// the lowest index.
-	PoolOrder int
-	// NodeSelector holds the labels that select the nodes of the pool.
-	NodeSelector map[string]string
 	// Needs are the names of the charts that have to work before this stage is applied.
 	Needs []string
 	// Objects are the rendered objects of the chart.

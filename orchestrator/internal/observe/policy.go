@@ -48,13 +48,23 @@ func (o *Observer) Policies() []model.Policy {
 	for _, r := range o.policies.rows() {
 		all = append(all, *r.value)
 	}
-	slices.SortFunc(all, ByAge)
-	return all
+	return ByAge(all)
 }
 
-// ByAge compares two policies for a sort that puts the oldest one first.
-func ByAge(a, b model.Policy) int {
-	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.UID, b.UID))
+// ListPolicies returns the ClusterPolicies of a cluster, the oldest first.
+func ListPolicies(ctx context.Context, client *cluster.Client) ([]model.Policy, error) {
+	list, err := client.Policies(ctx)
+	var all []model.Policy
+	for i := range list {
+		all = append(all, PolicyOf(&list[i]))
+	}
+	return ByAge(all), err
+}
+
+// ByAge sorts policies, the oldest first, and returns them. The first one is in effect.
+func ByAge(all []model.Policy) []model.Policy {
+	slices.SortFunc(all, func(a, b model.Policy) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.UID, b.UID)) })
+	return all
 }
 
 // PolicyOf returns the content of a ClusterPolicy. If the status has fields of a wrong type,

@@ -23,7 +23,9 @@ import (
 type Apply struct {
 	Store   Store
 	Release string
-	Stages  []model.Stage
+	// Values are the values that Stages were rendered from.
+	Values map[string]any
+	Stages []model.Stage
 	// Adopt takes over objects of other programs.
 	Adopt bool
 	// Prune deletes the objects of earlier values that Stages do not have.
@@ -62,7 +64,7 @@ func (a *Apply) Run(ctx context.Context, log *slog.Logger) (model.Status, error)
 		}
 	}
 	a.policy = model.Policy{
-		Name: a.Release, Release: a.Release, Generation: before.Status.ObservedGeneration + 1, Adopt: a.Adopt, Ungated: !a.Wait, Keep: !a.Prune, Status: before.Status,
+		Name: a.Release, Release: a.Release, Values: a.Values, Generation: before.Status.ObservedGeneration + 1, Adopt: a.Adopt, Ungated: !a.Wait, Keep: !a.Prune, Status: before.Status,
 	}
 	if !a.Wait {
 		a.Stages = slices.Clone(a.Stages)

@@ -29,7 +29,7 @@ func (a *Apply) runController(ctx context.Context, log *slog.Logger) error {
 	client := a.Store.Client
 	c := controller.New(controller.Config{
 		Client: client, Observer: observe.New(client, log), Policies: a, Log: log,
-		Render: func(model.Policy, string, []pools.Kind) ([]model.Stage, error) { return a.Stages, nil }, Wrote: a.wrote, Passed: a.passed,
+		Render: func(model.Policy, string, pools.Kinds) ([]model.Stage, error) { return a.Stages, nil }, Wrote: a.wrote, Passed: a.passed,
 	})
 	err := cmp.Or(c.Run(ctx), ctx.Err())
 	if ended {
@@ -57,22 +57,8 @@ func (a *Apply) passed(s model.State, plan model.Plan) {
 	case len(s.Failures) > 0:
 		a.end(errors.New(strings.Join(slices.Sorted(maps.Values(s.Failures)), "\n")))
 	case written:
-		a.end(a.refused(s.Objects, plan.Status))
+		a.end(nil)
 	}
-}
-
-// refused returns an error with the message of the first stage that was not applied, or nil.
-func (a *Apply) refused(objects map[model.Ref]model.Seen, status model.Status) error {
-	for _, st := range a.Stages {
-		missing := slices.ContainsFunc(st.Objects, func(o *unstructured.Unstructured) bool {
-			return o.GetKind() != "Namespace" && objects[model.RefOf(o)].Applied != model.Hash(o)
-		})
-		at := slices.IndexFunc(status.Stages, func(s model.StageStatus) bool { return s.Name == st.Name })
-		if missing && at >= 0 {
-			return fmt.Errorf("stage %s: %s", st.Name, status.Stages[at].Message)
-		}
-	}
-	return nil
 }
 
 func (a *Apply) wrote(r model.Ref, now *unstructured.Unstructured) {

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 
-	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/orchestrator/internal/lease"
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/observe"
@@ -28,11 +26,12 @@ type Report struct {
 // Current returns the status of the ClusterPolicy in effect. Without a ClusterPolicy, it derives the status of the objects
 // of the last "orchestrator apply". The error is ErrNothing if there are none.
 func Current(ctx context.Context, store Store, log *slog.Logger) (Report, error) {
-	policy, ok, err := InEffect(ctx, store.Client)
+	policies, err := observe.ListPolicies(ctx, store.Client)
 	if err != nil {
 		return Report{}, err
 	}
-	if ok {
+	if len(policies) > 0 {
+		policy := policies[0]
 		if policy.Unreadable != nil {
 			return Report{}, policy.Unreadable
 		}
@@ -48,17 +47,4 @@ func Current(ctx context.Context, store Store, log *slog.Logger) (Report, error)
 	}
 	status, err := Status(ctx, store, rec, log)
 	return Report{Status: status}, err
-}
-
-// InEffect returns the oldest ClusterPolicy. ok is false if the cluster has none.
-func InEffect(ctx context.Context, client *cluster.Client) (policy model.Policy, ok bool, err error) {
-	list, err := client.Policies(ctx)
-	if err != nil || len(list) == 0 {
-		return model.Policy{}, false, err
-	}
-	var all []model.Policy
-	for i := range list {
-		all = append(all, observe.PolicyOf(&list[i]))
-	}
-	return slices.MinFunc(all, observe.ByAge), true, nil
 }

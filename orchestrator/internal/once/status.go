@@ -29,23 +29,13 @@ func Status(ctx context.Context, store Store, rec Record, log *slog.Logger) (mod
 		}
 	}
 	stages := rec.listed()
+	// The hashes of the applied objects are not known. The objects count as applied, because the status is of this generation.
 	state := o.State(model.Policy{
 		Name: rec.Release, Generation: rec.Status.ObservedGeneration, Status: rec.Status,
 	}, time.Now())
-	for _, s := range stages {
-		for _, object := range s.Objects {
-			r := model.RefOf(object)
-			seen, ok := state.Objects[r]
-			switch {
-			case ok && seen.Ours:
-				// The hash of the applied object is not known, so assume that the object is as
-				// desired.
-				seen.Applied = model.Hash(object)
-				state.Objects[r] = seen
-			case r.Kind == "Namespace":
-				// A Namespace of another manager is used unchanged.
-				state.Objects[r] = model.Seen{Ref: r}
-			}
+	for _, r := range model.Inventory(stages) {
+		if _, seen := state.Objects[r]; !seen && r.Kind == "Namespace" {
+			state.Objects[r] = model.Seen{Ref: r} // a Namespace of another manager is used unchanged
 		}
 	}
 	return pass.Next(stages, state, nil).Status, nil

@@ -20,29 +20,22 @@ type stageChanges struct {
 	// changed says that an object is missing or has another desired content. If it is false, the
 	// objects in apply only repair drift, or confirm the state after a restart.
 	changed bool
-	// conflict, failure and deleting are reasons why the stage cannot be applied.
-	conflict, failure, deleting string
+	// failure and deleting are reasons why the stage cannot be applied.
+	failure, deleting string
 }
 
 // objects compares the objects of a stage with the cluster.
 func (w *walk) objects(st model.Stage) stageChanges {
 	var todo stageChanges
 	for _, object := range st.Objects {
-		ref, hash := model.RefOf(object), model.Hash(object)
-		if other, ok := w.applied[ref]; ok {
-			if other.hash != hash && todo.conflict == "" {
-				todo.conflict = fmt.Sprintf("%s: the stage %s has the same object with other content: set another name in the values of one of the stages", ref, other.stage)
-			}
-			continue
-		}
-		w.applied[ref] = applied{st.Name, hash}
-		w.object(&todo, st.Name, object, ref, hash)
+		w.object(&todo, st.Name, object)
 	}
 	return todo
 }
 
 // object compares one object with the cluster.
-func (w *walk) object(todo *stageChanges, stage string, object *unstructured.Unstructured, ref model.Ref, hash string) {
+func (w *walk) object(todo *stageChanges, stage string, object *unstructured.Unstructured) {
+	ref, hash := model.RefOf(object), model.Hash(object)
 	seen, there := w.state.Objects[ref]
 	switch {
 	case there && !seen.Ours && ref.Kind == "Namespace":
@@ -190,36 +183,22 @@ func (w *walk) deletable(leaving []model.Seen) []model.Seen {
 	return out
 }
 
-// poolsOf returns the pools of stages, in their order.
-func poolsOf(stages []model.Stage) []pools.Pool {
-	ordered := slices.SortedStableFunc(slices.Values(stages), func(a, b model.Stage) int { return cmp.Compare(a.PoolOrder, b.PoolOrder) })
-	var out []pools.Pool
-	for _, st := range ordered {
-		if st.Pool != "" && (len(out) == 0 || out[len(out)-1].Name != st.Pool) {
-			out = append(out, pools.Pool{Name: st.Pool, NodeSelector: st.NodeSelector})
-		}
-	}
-	return out
-}
-
 // addOverlaps adds a problem for the GPU nodes that several pools select. Such a node belongs to the
 // first of these pools, and runs only the agents of that pool. No stage waits for a fix of the labels.
 func (w *walk) addOverlaps() {
 	for _, n := range w.state.Nodes {
-		if names := w.overlaps[n.Name]; len(names) > 0 && n.HasGPU() {
+		if names := pools.Selecting(w.pools, n.Labels); len(names) > 1 && n.HasGPU() {
 			w.health.Overlap(n.Name, fmt.Sprintf("the pools %s have the labels of the node, which stays in %s", strings.Join(names, " and "), names[0]))
 		}
 	}
 }
 
-// nodesOf returns the nodes that can validate a stage. If several pools select a node, the node
-// validates only the stages of the first pool.
+// nodesOf returns the nodes that can validate a stage: the nodes of its pool.
 func (w *walk) nodesOf(st model.Stage) []*model.Node {
-	if st.Pool == "" || len(w.overlaps) == 0 {
+	if len(w.pools) == 0 {
 		return w.state.Nodes
 	}
 	return slices.DeleteFunc(slices.Clone(w.state.Nodes), func(n *model.Node) bool {
-		names := w.overlaps[n.Name]
-		return len(names) > 0 && names[0] != st.Pool
+		return pools.First(w.pools, n.Labels) != st.Pool
 	})
 }

@@ -36,8 +36,10 @@ func Next(stages []model.Stage, s model.State, validate Validate) model.Plan {
 	}
 	stages = slices.DeleteFunc(slices.Clone(stages), isEmpty)
 	w := &walk{
-		state: s, stages: stages, validate: validate, applied: map[model.Ref]applied{},
-		last: map[string]model.StageStatus{}, health: health.New(stages, s), overlaps: pools.Overlaps(poolsOf(stages), s.Nodes),
+		state: s, stages: stages, validate: validate, last: map[string]model.StageStatus{}, health: health.New(stages, s),
+	}
+	if list, err := pools.Parse(s.Policy.Values); err == nil && s.Policy.Refused == "" && !s.Policy.Deleting {
+		w.pools = list
 	}
 	for _, st := range s.Policy.Status.Stages {
 		w.last[st.Name] = st
@@ -64,17 +66,11 @@ type walk struct {
 	validate Validate
 	health   *health.View
 	// last are the stages of the published status, by name.
-	last map[string]model.StageStatus
-	// overlaps are the nodes that several pools select, with the names of these pools.
-	overlaps map[string][]string
-	// applied has the objects of the stages that this pass has walked so far.
-	applied map[model.Ref]applied
+	last    map[string]model.StageStatus
+	pools   []pools.Pool
 	results []result
 	plan    model.Plan
 }
-
-// applied is the stage that desires an object, and the hash of the desired content.
-type applied struct{ stage, hash string }
 
 // result is the health of a stage, and the progress of its objects and validations.
 type result struct {
@@ -100,8 +96,6 @@ func (w *walk) stage(i int) result {
 	switch need := w.unmet(st, w.results); {
 	case need != "" && todo.changed:
 		r.set(model.Waiting, "waits for the stage "+need)
-	case todo.conflict != "":
-		r.reject(todo.conflict)
 	default:
 		w.plan.Apply = append(w.plan.Apply, todo.apply...)
 		w.plan.Events = append(w.plan.Events, todo.events...)

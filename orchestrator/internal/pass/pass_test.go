@@ -252,16 +252,6 @@ func TestAPolicyWhoseValuesAreRefusedCanBeDeleted(t *testing.T) {
 	}
 }
 
-func TestTwoStagesWithDifferentContentOfAnObject(t *testing.T) {
-	w := healthy(1)
-	other := w.stages[0].Objects[0].DeepCopy()
-	other.Object["data"] = "other"
-	w.stages[2].Objects = append(w.stages[2].Objects, other)
-	if got := stage(t, w.next(), "device-plugin"); got.State != model.Failed {
-		t.Errorf("the stage is %+v", got)
-	}
-}
-
 // A chart of a later release can have a later apiVersion of a kind: the object is the same.
 func TestAnObjectWithAnotherVersionIsTheSame(t *testing.T) {
 	old := model.Ref{APIVersion: "apps/v1beta2", Kind: "DaemonSet", Namespace: "gpu-operator-resources", Name: "device-plugin"}

@@ -21,9 +21,6 @@ func TestPoolsDoNotWaitForEachOther(t *testing.T) {
 	w.stage("container-toolkit/h100", 1)
 	w.stage("device-plugin/h100", 1)
 	w.stages[3].Pool, w.stages[4].Pool, w.stages[5].Pool = "a100", "h100", "h100"
-	for i := 3; i < 6; i++ {
-		w.stages[i].NodeSelector = map[string]string{"pool": w.stages[i].Pool}
-	}
 	w.stages[5].Needs = []string{"container-toolkit"}
 	w.breaks("container-toolkit", 2, model.Pod{Phase: "Running", Reason: "CrashLoopBackOff"})
 	for _, name := range []string{"device-plugin", "device-plugin/a100", "device-plugin/h100"} {
@@ -40,11 +37,13 @@ func TestOverlappingPools(t *testing.T) {
 	w := healthy(3)
 	for i, pool := range []string{"edge", "a100"} {
 		w.stage("device-plugin/"+pool, 1)
-		// The stages of a pool may come before those of the pools before it.
-		w.stages[3+i].Pool, w.stages[3+i].PoolOrder = pool, 1-i
+		w.stages[3+i].Pool = pool
 	}
-	w.stages[3].NodeSelector = map[string]string{"zone": "edge"}
-	w.stages[4].NodeSelector = map[string]string{"gpu": "a100"}
+	// The stages of a pool may come before those of the pools before it.
+	w.state.Policy.Values = map[string]any{"pools": []any{
+		map[string]any{"name": "a100", "nodeSelector": map[string]any{"gpu": "a100"}},
+		map[string]any{"name": "edge", "nodeSelector": map[string]any{"zone": "edge"}},
+	}}
 	w.state.Nodes[0].Labels["gpu"], w.state.Nodes[1].Labels["zone"], w.state.Nodes[2].Labels["zone"] = "a100", "edge", "edge"
 	w.publish(t, w.next())
 	for _, name := range []string{"device-plugin", "device-plugin/a100", "device-plugin/edge"} {
@@ -73,6 +72,11 @@ func TestOverlappingPools(t *testing.T) {
 	if c := meta.FindStatusCondition(plan.Status.Conditions, model.ConditionDegraded); c.Reason != model.ReasonNodesFailed {
 		t.Errorf("Degraded is %+v", c)
 	}
+	refused := *w
+	refused.state.Policy.Refused = "unknown key"
+	if got := refused.next().Status.Problems; len(got) > 0 {
+		t.Errorf("the problems of rejected values are %+v", got)
+	}
 	w.publish(t, plan)
 	w.state.Now = noon().Add(time.Hour)
 	if again := w.next(); !same(t, published(t, again.Status), w.state.Policy.Status) {
@@ -84,13 +88,18 @@ func TestOverlappingPools(t *testing.T) {
 	}
 }
 
-// TestAPoolIsValidatedOnItsOwnNodes has a node that two pools select.
+// TestAPoolIsValidatedOnItsOwnNodes has a node that two pools select, and a node that no pool selects.
 func TestAPoolIsValidatedOnItsOwnNodes(t *testing.T) {
 	w := healthy(3)
+	var list []any
 	for i, pool := range []string{"a100", "edge"} {
 		w.stage("device-plugin/"+pool, 1)
-		w.stages[3+i].Pool, w.stages[3+i].PoolOrder, w.stages[3+i].NodeSelector = pool, i, map[string]string{pool: "true"}
-		w.stages[3+i].Validations = []model.Check{{Name: pool, Revision: "1"}}
+		w.stages[3+i].Pool = pool
+		list = append(list, map[string]any{"name": pool, "nodeSelector": map[string]any{pool: "true"}})
+	}
+	w.state.Policy.Values = map[string]any{"pools": list}
+	for _, i := range []int{2, 3, 4} {
+		w.stages[i].Validations = []model.Check{{Name: w.stages[i].Name, Revision: "1"}}
 	}
 	w.state.Nodes[0].Labels["a100"], w.state.Nodes[0].Labels["edge"], w.state.Nodes[1].Labels["edge"] = "true", "true", "true"
 	got := map[string][]string{}
@@ -98,13 +107,12 @@ func TestAPoolIsValidatedOnItsOwnNodes(t *testing.T) {
 		model.ValidationStatus, []*unstructured.Unstructured, []model.Seen, time.Duration,
 	) {
 		for _, n := range s.Nodes {
-			if n.Labels[c.Name] == "true" {
-				got[c.Name] = append(got[c.Name], n.Name)
-			}
+			got[c.Name] = append(got[c.Name], n.Name)
 		}
 		return last, nil, nil, 0
 	})
-	if want := (map[string][]string{"a100": {"n0000"}, "edge": {"n0001"}}); !reflect.DeepEqual(got, want) {
+	want := map[string][]string{"device-plugin/a100": {"n0000"}, "device-plugin/edge": {"n0001"}, "device-plugin": {"n0002"}}
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("the validations choose from %v, want %v", got, want)
 	}
 }

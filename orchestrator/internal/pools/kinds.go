@@ -2,55 +2,44 @@ package pools
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"outrigger.dev/charts"
 	"outrigger.dev/orchestrator/internal/model"
 )
 
-// Kind is a kind of GPU nodes: the kernel and the distribution of nodes in one pool.
-type Kind struct {
-	// Pool is the name of the first pool that selects the nodes. It is empty for the nodes outside of pools.
-	Pool string
-	Node charts.Node
-}
+// Kinds has the kinds of GPU nodes, which are the kernels and distributions, by the name of the first pool that selects
+// the nodes. The name is empty for the nodes outside of pools. Each list is in a fixed order.
+type Kinds map[string][]charts.Node
 
-// Kinds returns the kinds of the GPU nodes, in a fixed order. The result is not nil.
-func Kinds(pools []Pool, nodes []*model.Node) []Kind {
+// KindsOf returns the kinds of the GPU nodes. The result is not nil.
+func KindsOf(pools []Pool, nodes []*model.Node) Kinds {
 	const nfd = "feature.node.kubernetes.io/"
-	found := map[Kind]bool{}
+	kinds := Kinds{}
 	for _, n := range nodes {
 		if !n.HasGPU() {
 			continue
 		}
-		k := Kind{Node: charts.Node{
+		kind := charts.Node{
 			Kernel: n.Labels[nfd+"kernel-version.full"], ID: n.Labels[nfd+"system-os_release.ID"],
 			Version: n.Labels[nfd+"system-os_release.VERSION_ID"], Major: n.Labels[nfd+"system-os_release.VERSION_ID.major"],
-		}}
-		if at := slices.IndexFunc(pools, func(p Pool) bool { return p.Matches(n.Labels) }); at >= 0 {
-			k.Pool = pools[at].Name
 		}
-		found[k] = true
+		if pool := First(pools, n.Labels); !slices.Contains(kinds[pool], kind) {
+			kinds[pool] = append(kinds[pool], kind)
+		}
 	}
-	kinds := slices.AppendSeq([]Kind{}, maps.Keys(found))
-	slices.SortFunc(kinds, func(a, b Kind) int {
-		x, y := a.Node, b.Node
-		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(x.ID, y.ID), cmp.Compare(x.Version, y.Version), cmp.Compare(x.Major, y.Major), cmp.Compare(x.Kernel, y.Kernel))
-	})
+	for _, list := range kinds {
+		slices.SortFunc(list, func(a, b charts.Node) int {
+			return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Major, b.Major), cmp.Compare(a.Kernel, b.Kernel))
+		})
+	}
 	return kinds
 }
 
-// NodesOf returns the nodes of the kinds in a pool. It returns nil if kinds is nil.
-func NodesOf(pool string, kinds []Kind) []charts.Node {
-	if kinds == nil {
+// In returns the kinds of the nodes of a pool. It returns nil only if k is nil.
+func (k Kinds) In(pool string) []charts.Node {
+	if k == nil {
 		return nil
 	}
-	nodes := []charts.Node{}
-	for _, k := range kinds {
-		if k.Pool == pool {
-			nodes = append(nodes, k.Node)
-		}
-	}
-	return nodes
+	return append([]charts.Node{}, k[pool]...)
 }

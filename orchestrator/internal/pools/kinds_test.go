@@ -29,20 +29,20 @@ func TestKinds(t *testing.T) {
 	}
 	list := []pools.Pool{{Name: "x", NodeSelector: map[string]string{"x": "true"}}, {Name: "y", NodeSelector: map[string]string{"y": "true"}}}
 	ubuntu, rhel := charts.Node{Kernel: "6.8", ID: "ubuntu", Version: "22.04"}, charts.Node{Kernel: "5.14", ID: "rhel", Version: "9.4"}
-	kinds := pools.Kinds(list, nodes)
-	want := []pools.Kind{{Node: rhel}, {Node: ubuntu}, {Pool: "x", Node: ubuntu}, {Pool: "y", Node: rhel}}
+	kinds := pools.KindsOf(list, nodes)
+	want := pools.Kinds{"": {rhel, ubuntu}, "x": {ubuntu}, "y": {rhel}}
 	if diff := cmp.Diff(want, kinds); diff != "" {
 		t.Errorf("kinds (-want +got):\n%s", diff)
 	}
 	for pool, want := range map[string][]charts.Node{"": {rhel, ubuntu}, "x": {ubuntu}, "z": {}} {
-		if diff := cmp.Diff(want, pools.NodesOf(pool, kinds)); diff != "" {
+		if diff := cmp.Diff(want, kinds.In(pool)); diff != "" {
 			t.Errorf("nodes of the pool %q (-want +got):\n%s", pool, diff)
 		}
 	}
-	if pools.Kinds(nil, nil) == nil {
+	if pools.KindsOf(nil, nil).In("") == nil {
 		t.Error("a cluster without GPU nodes looks as if its nodes were not known")
 	}
-	if pools.NodesOf("", nil) != nil {
+	if pools.Kinds(nil).In("") != nil {
 		t.Error("nodes that are not known look like none")
 	}
 }

@@ -1,8 +1,8 @@
 // Package pools handles pools: sets of nodes with separate values, for clusters with several GPU
 // models, operating systems or container engines. It does no I/O.
 //
-//	values.pools ─▶ Parse ─▶ Refuse ─▶ render: the stages of the other nodes, then of each pool
-//	                                   pass: Overlaps, by the labels that nodes have
+//	values.pools ─▶ Parse ─▶ render: the stages of the other nodes, then of each pool
+//	                       pass: Selecting, by the labels that nodes have
 package pools
 
 import (
@@ -12,8 +12,6 @@ import (
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	"outrigger.dev/orchestrator/internal/model"
 )
 
 // Key is the key of the pools in the values.
@@ -29,7 +27,8 @@ type Pool struct {
 }
 
 // Parse returns the pools in values, in their order. It checks the rules that the schema of the
-// chart outrigger cannot express. The error names the path of each violation.
+// chart outrigger cannot express. The error names the path of each violation, and each pair of pools that overlap: every
+// node of one pool also belongs to the other pool.
 func Parse(values map[string]any) ([]Pool, error) {
 	var in struct {
 		Pools []Pool `json:"pools"`
@@ -51,6 +50,12 @@ func Parse(values map[string]any) ([]Pool, error) {
 		if _, nested := p.Values[Key]; nested {
 			errs = append(errs, fmt.Errorf("%s.values.%s: a pool has no pools: remove it", at, Key))
 		}
+		for _, b := range in.Pools[i+1:] {
+			if p.Matches(b.NodeSelector) || b.Matches(p.NodeSelector) {
+				errs = append(errs, fmt.Errorf("%s %s and %s overlap: each node with the labels of one has the labels of the other: "+
+					"give both nodeSelectors the same label with different values", Key, p.Name, b.Name))
+			}
+		}
 	}
 	return in.Pools, errors.Join(errs...)
 }
@@ -65,39 +70,19 @@ func (p Pool) Matches(labels map[string]string) bool {
 	return true
 }
 
-// Refuse returns an error that names each pair of pools that overlap: every node of one pool also
-// belongs to the other pool.
-func Refuse(pools []Pool) error {
-	var errs []error
-	for i, a := range pools {
-		for _, b := range pools[i+1:] {
-			if a.Matches(b.NodeSelector) || b.Matches(a.NodeSelector) {
-				errs = append(errs, fmt.Errorf("%s %s and %s overlap: each node with the labels of one has the labels of the other: "+
-					"give both nodeSelectors the same label with different values", Key, a.Name, b.Name))
-			}
+// Selecting returns the names of the pools that select a node with these labels, in the order of the pools. The agents of
+// a pool avoid the nodes of earlier pools, so the node belongs to the first one.
+func Selecting(pools []Pool, labels map[string]string) []string {
+	var names []string
+	for _, p := range pools {
+		if p.Matches(labels) {
+			names = append(names, p.Name)
 		}
 	}
-	return errors.Join(errs...)
+	return names
 }
 
-// Overlaps returns the nodes that several pools select, each with the names of these pools in their
-// order. The agents of a pool avoid the nodes of earlier pools, so the node belongs to the first
-// one.
-func Overlaps(pools []Pool, nodes []*model.Node) map[string][]string {
-	overlaps := map[string][]string{}
-	if len(pools) < 2 {
-		return overlaps
-	}
-	for _, n := range nodes {
-		var names []string
-		for _, p := range pools {
-			if p.Matches(n.Labels) {
-				names = append(names, p.Name)
-			}
-		}
-		if len(names) > 1 {
-			overlaps[n.Name] = names
-		}
-	}
-	return overlaps
+// First returns the name of the first pool that selects a node with these labels, or "".
+func First(pools []Pool, labels map[string]string) string {
+	return append(Selecting(pools, labels), "")[0]
 }

@@ -2,13 +2,12 @@ package pools_test
 
 import (
 	"math/rand/v2"
-	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"sigs.k8s.io/yaml"
 
-	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/pools"
 	"outrigger.dev/orchestrator/internal/pools/poolstest"
 )
@@ -55,43 +54,39 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// pool returns a pool as the values have it.
+func pool(name string, labels map[string]string) map[string]any {
+	selector := map[string]any{}
+	for key, value := range labels {
+		selector[key] = value
+	}
+	return map[string]any{"name": name, "nodeSelector": selector}
+}
+
 func TestOverlaps(t *testing.T) {
 	type labels = map[string]string
-	node := func(name string, l labels) *model.Node { return &model.Node{Name: name, Labels: l} }
 	for name, tc := range map[string]struct {
-		a, b  labels
-		nodes []*model.Node
-		// always says that Refuse refuses them whatever the nodes are, and both are the nodes that
-		// both select.
-		always bool
-		both   []string
+		a, b labels
+		node labels
+		// always says that Parse rejects them whatever the nodes are, and selecting names the pools that select the node.
+		always    bool
+		selecting []string
 	}{
-		"different values of a label": {a: labels{"gpu": "l4"}, b: labels{"gpu": "h100"}, nodes: []*model.Node{node("n", labels{"gpu": "l4"})}},
-		"different labels, and no node has both": {
-			a: labels{"gpu": "l4"}, b: labels{"zone": "edge"}, nodes: []*model.Node{node("n", labels{"gpu": "l4"}), node("m", labels{"zone": "edge"})},
-		},
-		"different labels, and nodes have both": {
-			a: labels{"gpu": "l4"}, b: labels{"zone": "edge"},
-			nodes: []*model.Node{node("n2", labels{"gpu": "l4", "zone": "edge"}), node("n1", labels{"gpu": "l4", "zone": "edge"}), node("m", labels{"zone": "edge"})},
-			both:  []string{"n1", "n2"},
-		},
-		"equal selectors":    {a: labels{"gpu": "l4"}, b: labels{"gpu": "l4"}, always: true},
-		"one in the other":   {a: labels{"gpu": "l4"}, b: labels{"gpu": "l4", "zone": "edge"}, always: true},
-		"the other in one":   {a: labels{"gpu": "l4", "zone": "edge"}, b: labels{"gpu": "l4"}, always: true},
-		"a label is missing": {a: labels{"gpu": ""}, b: labels{"zone": ""}, nodes: []*model.Node{node("n", labels{"gpu": ""})}},
+		"different values of a label":             {a: labels{"gpu": "l4"}, b: labels{"gpu": "h100"}, node: labels{"gpu": "l4"}, selecting: []string{"a"}},
+		"different labels, and the node has one":  {a: labels{"gpu": "l4"}, b: labels{"zone": "edge"}, node: labels{"zone": "edge"}, selecting: []string{"b"}},
+		"different labels, and the node has both": {a: labels{"gpu": "l4"}, b: labels{"zone": "edge"}, node: labels{"gpu": "l4", "zone": "edge"}, selecting: []string{"a", "b"}},
+		"equal selectors":                         {a: labels{"gpu": "l4"}, b: labels{"gpu": "l4"}, always: true},
+		"one in the other":                        {a: labels{"gpu": "l4"}, b: labels{"gpu": "l4", "zone": "edge"}, always: true},
+		"the other in one":                        {a: labels{"gpu": "l4", "zone": "edge"}, b: labels{"gpu": "l4"}, always: true},
+		"a label is missing":                      {a: labels{"gpu": ""}, b: labels{"zone": ""}, node: labels{"gpu": ""}, selecting: []string{"a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, b := pools.Pool{Name: "a", NodeSelector: tc.a}, pools.Pool{Name: "b", NodeSelector: tc.b}
-			err := pools.Refuse([]pools.Pool{a, b})
+			list, err := pools.Parse(map[string]any{"pools": []any{pool("a", tc.a), pool("b", tc.b)}})
 			if (err != nil) != tc.always || err != nil && !strings.Contains(err.Error(), "pools a and b overlap") {
-				t.Errorf("Refuse() = %v", err)
+				t.Errorf("Parse() = %v", err)
 			}
-			want := map[string][]string{}
-			for _, n := range tc.both {
-				want[n] = []string{"a", "b"}
-			}
-			if got := pools.Overlaps([]pools.Pool{a, b}, tc.nodes); !reflect.DeepEqual(got, want) {
-				t.Errorf("Overlaps() = %q, want %q", got, want)
+			if got := pools.Selecting(list, tc.node); !slices.Equal(got, tc.selecting) {
+				t.Errorf("Selecting() = %q, want %q", got, tc.selecting)
 			}
 		})
 	}

@@ -84,7 +84,7 @@ func TestEachPoolHasTheDriversOfItsNodes(t *testing.T) {
 	}
 	ubuntu, debian := charts.Node{ID: "ubuntu", Version: "22.04"}, charts.Node{ID: "debian", Version: "12"}
 	list, err := render.Stages(render.Config{
-		Kinds:   []pools.Kind{{Node: ubuntu}, {Node: debian}, {Pool: "a", Node: debian}},
+		Kinds:   pools.Kinds{"": {ubuntu, debian}, "a": {debian}},
 		Release: charts.Release{Name: "gpu", Namespace: "gpu-operator", Kubernetes: "v1.36.3", Values: values},
 	})
 	if err != nil {
@@ -150,9 +150,6 @@ func TestPools(t *testing.T) {
 	var out strings.Builder
 	for _, st := range list {
 		fmt.Fprintf(&out, "%s pool=%q\n", st.Name, st.Pool)
-		if want := map[string]int{"h100": 0, "edge": 1}[st.Pool]; st.PoolOrder != want {
-			t.Errorf("%s is of the pool %d, want %d", st.Name, st.PoolOrder, want)
-		}
 		for _, o := range st.Objects {
 			if k := o.GetKind(); k == "DaemonSet" || k == "RuntimeClass" || k == "ServiceAccount" || k == "Service" {
 				fmt.Fprintf(&out, "  %s %s\n", k, o.GetName())
@@ -246,6 +243,38 @@ func TestValidationsOfAPoolRunOnItsNodes(t *testing.T) {
 	}
 	if seen == 0 {
 		t.Error("there are no validations")
+	}
+}
+
+// TestObjectsOfTheSameName looks at agents that share an object, and at objects that have only their names in common.
+func TestObjectsOfTheSameName(t *testing.T) {
+	for name, tc := range map[string]struct{ values, err string }{
+		"two agents": {
+			"devicePlugin: {fullnameOverride: x}\ndcgmExporter: {fullnameOverride: x}",
+			"DaemonSet gpu-operator-resources/x of the stage device-plugin: the stage dcgm-exporter has the same object with other content: set another name",
+		},
+		"two pools": {
+			"toolkit: {enabled: false}\npools:\n- {name: a, nodeSelector: {pool: a}, values: {toolkit: {enabled: true, fullnameOverride: x}}}\n" +
+				"- {name: b, nodeSelector: {pool: b}, values: {toolkit: {enabled: true, fullnameOverride: x, logLevel: debug}}}",
+			"DaemonSet gpu-operator-resources/x of the stage container-toolkit/b: the stage container-toolkit/a has the same object with other content",
+		},
+		"pools that share RuntimeClasses, which the other nodes do not have": {
+			"toolkit: {enabled: false}\npools:\n- {name: a, nodeSelector: {pool: a}, values: {toolkit: {enabled: true}}}\n- {name: b, nodeSelector: {pool: b}, values: {toolkit: {enabled: true}}}", "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			list, err := withPools(t, tc.values)
+			if (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
+				t.Errorf("Stages() = %v, want %q in it", err, tc.err)
+			}
+			seen := map[model.Ref]bool{}
+			for _, ref := range model.Inventory(list) {
+				if seen[ref] {
+					t.Errorf("two stages have %s", ref)
+				}
+				seen[ref] = true
+			}
+		})
 	}
 }
 

@@ -71,7 +71,7 @@ func TestHelmAndTheOrchestratorInstallAllObjects(t *testing.T) {
 // objectsOf returns the objects of all stages.
 func objectsOf(t *testing.T, values map[string]any, byHelm bool) map[model.Ref]map[string]any {
 	t.Helper()
-	stages, err := render.Stages(render.Config{ByHelm: byHelm, Kinds: []pools.Kind{{Node: charts.Node{ID: "ubuntu", Version: "22.04", Kernel: "6.8"}}}, Release: charts.Release{Name: "gpu", Namespace: "gpu-operator", Kubernetes: "v1.36.3", Values: values}})
+	stages, err := render.Stages(render.Config{ByHelm: byHelm, Kinds: pools.Kinds{"": {{ID: "ubuntu", Version: "22.04", Kernel: "6.8"}}}, Release: charts.Release{Name: "gpu", Namespace: "gpu-operator", Kubernetes: "v1.36.3", Values: values}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ type Config struct {
 	Validate model.Repetition
 	// Kinds are the kinds of the GPU nodes. If it is nil, values are rejected if objects depend on the kinds.
 	// Stages sets Release.Nodes from it.
-	Kinds []pools.Kind
+	Kinds pools.Kinds
 	// ByHelm leaves out the objects that Helm installs together with the orchestrator, such as roles.
 	ByHelm bool
 }

@@ -205,8 +205,9 @@ func TestTheRevisionOfAValidation(t *testing.T) {
 func TestTheRevisionDoesNotDependOnTheKindsOfNodes(t *testing.T) {
 	revision := func(version string, kernels ...string) string {
 		cfg := config(map[string]any{"driver": map[string]any{"enabled": true, "repository": "r.example.org", "version": version, "usePrecompiled": true}})
+		cfg.Kinds = pools.Kinds{}
 		for _, kernel := range kernels {
-			cfg.Kinds = append(cfg.Kinds, pools.Kind{Node: charts.Node{Kernel: kernel, ID: "ubuntu", Version: "22.04"}})
+			cfg.Kinds[""] = append(cfg.Kinds[""], charts.Node{Kernel: kernel, ID: "ubuntu", Version: "22.04"})
 		}
 		list, err := render.Stages(cfg)
 		if err != nil {

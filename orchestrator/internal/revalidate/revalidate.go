@@ -139,19 +139,14 @@ func (r *Run) AddLogs(ctx context.Context, result *Result) {
 
 // inEffect returns the policy that the orchestrator follows.
 func inEffect(ctx context.Context, client *cluster.Client) (model.Policy, error) {
-	list, err := client.Policies(ctx)
+	policies, err := observe.ListPolicies(ctx, client)
 	if err != nil {
 		return model.Policy{}, cluster.Explain(client.REST, err)
 	}
-	if len(list) == 0 {
+	if len(policies) == 0 {
 		return model.Policy{}, errors.New("the cluster has no ClusterPolicy of Outrigger, so no orchestrator runs validations: install the chart outrigger with orchestrator.enabled=true")
 	}
-	var all []model.Policy
-	for i := range list {
-		all = append(all, observe.PolicyOf(&list[i]))
-	}
-	policy := slices.MinFunc(all, observe.ByAge)
-	return policy, policy.Unreadable
+	return policies[0], policies[0].Unreadable
 }
 
 // checkNodes reports all nodes that cannot run a validation.

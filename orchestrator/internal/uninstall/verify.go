@@ -2,8 +2,8 @@
 package uninstall
 
 import (
-	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/pager"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/orchestrator/internal/model"
@@ -75,48 +74,42 @@ func each(ctx context.Context, c *cluster.Client, resource, selector string, vis
 	return nil
 }
 
+// nodeFields are the fields of a Node that agents write, in the form FieldsV1 of metadata.managedFields.
+type nodeFields struct {
+	Metadata struct {
+		Labels      map[string]any `json:"f:labels"`
+		Annotations map[string]any `json:"f:annotations"`
+	} `json:"f:metadata"`
+	Status struct {
+		Conditions map[string]any `json:"f:conditions"`
+	} `json:"f:status"`
+}
+
 // nodeLeftovers returns the fields that agents have written to a Node, according to its managed
 // fields. Fields of other managers stay, even below nvidia.com/. Agents apply their own labels. A label that an agent
 // has updated belongs to others, and the agent has paused it.
 func nodeLeftovers(o *unstructured.Unstructured, agents cluster.Managers) ([]string, error) {
 	what := map[string]bool{}
+	add := func(kind string, fields map[string]any, before, after string) {
+		for field := range fields {
+			if name, is := strings.CutPrefix(field, before); is {
+				what["node "+o.GetName()+": "+kind+" "+strings.TrimSuffix(name, after)] = true
+			}
+		}
+	}
 	for _, entry := range o.GetManagedFields() {
 		if !agents.Include(entry.Manager) || entry.FieldsV1 == nil {
 			continue
 		}
-		var fields fieldpath.Set
-		if err := fields.FromJSON(bytes.NewReader(entry.FieldsV1.GetRawBytes())); err != nil {
+		var fields nodeFields
+		if err := json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields); err != nil {
 			return nil, fmt.Errorf("read the managed fields of node %s: %w", o.GetName(), err)
 		}
-		for path := range fields.All() {
-			line := describeField(path)
-			paused := entry.Operation == metav1.ManagedFieldsOperationUpdate && strings.HasPrefix(line, "label ")
-			if line != "" && !paused {
-				what[line] = true
-			}
+		if entry.Operation != metav1.ManagedFieldsOperationUpdate {
+			add("label", fields.Metadata.Labels, "f:", "")
 		}
+		add("annotation", fields.Metadata.Annotations, "f:", "")
+		add("condition", fields.Status.Conditions, `k:{"type":"`, `"}`)
 	}
-	var lines []string
-	for _, line := range slices.Sorted(maps.Keys(what)) {
-		lines = append(lines, "node "+o.GetName()+": "+line)
-	}
-	return lines, nil
-}
-
-// describeField returns the label, annotation or condition that contains a path of a Node's fields:
-// "label NAME". It returns "" for other fields.
-func describeField(path fieldpath.Path) string {
-	if len(path) < 3 {
-		return ""
-	}
-	name, key := path[2].FieldName, path[2].Key
-	switch in := path[:2].String(); {
-	case in == ".metadata.labels" && name != nil:
-		return "label " + *name
-	case in == ".metadata.annotations" && name != nil:
-		return "annotation " + *name
-	case in == ".status.conditions" && key != nil && len(*key) > 0:
-		return fmt.Sprintf("condition %v", (*key)[0].Value.Unstructured()) // the key of a condition is its type
-	}
-	return ""
+	return slices.Sorted(maps.Keys(what)), nil
 }
