@@ -2,7 +2,6 @@ package contract
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -53,8 +52,8 @@ func format(values map[string]string, s Stamp) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// parse reads KEY=value lines in the same way as a shell that sources them. Values are bare, or in
-// single or double quotes, without expansions.
+// parse reads KEY=value lines. The agents use only values that format has written: the values of other
+// programs, such as NVIDIA's, have no meaning here.
 func parse(data []byte) (values map[string]string, s Stamp, err error) {
 	if len(data) > maxFile {
 		return nil, Stamp{}, fmt.Errorf("file has more than %d bytes", maxFile)
@@ -71,14 +70,10 @@ func parse(data []byte) (values map[string]string, s Stamp, err error) {
 		if !ok || !isKey(key) {
 			return nil, Stamp{}, fmt.Errorf("line %d is not KEY=value", n)
 		}
-		v, err := unquote(quoted)
-		if err == nil && strings.ContainsAny(v, "\r\x00") {
-			err = errors.New("control characters")
+		if strings.ContainsAny(quoted, "\r\x00") {
+			return nil, Stamp{}, fmt.Errorf("line %d, value of %s: control characters", n, key)
 		}
-		if err != nil {
-			return nil, Stamp{}, fmt.Errorf("line %d, value of %s: %w", n, key, err)
-		}
-		values[key] = v
+		values[key] = unquote(quoted)
 	}
 	s, err = extractStamp(values)
 	return values, s, err
@@ -126,37 +121,10 @@ func quote(v string) string {
 	return "'" + strings.ReplaceAll(v, "'", `'\''`) + "'"
 }
 
-var errQuote = errors.New("unbalanced quotes or characters that a shell would expand")
-
-// unquote is the inverse of quote. It also accepts double quotes.
-func unquote(v string) (string, error) {
-	var b strings.Builder
-	for v != "" {
-		switch v[0] {
-		case '\'', '"':
-			word, rest, ok := strings.Cut(v[1:], v[:1])
-			if !ok || v[0] == '"' && strings.ContainsAny(word, "$`\\") {
-				return "", errQuote
-			}
-			b.WriteString(word)
-			v = rest
-		case '\\':
-			if len(v) < 2 || v[1] != '\'' {
-				return "", errQuote
-			}
-			b.WriteByte('\'')
-			v = v[2:]
-		default:
-			end := strings.IndexAny(v, "'\"\\")
-			if end < 0 {
-				end = len(v)
-			}
-			if strings.ContainsAny(v[:end], " \t$`;&|<>()") {
-				return "", errQuote
-			}
-			b.WriteString(v[:end])
-			v = v[end:]
-		}
+// unquote is the inverse of quote. It returns any other text as it is.
+func unquote(v string) string {
+	if len(v) < 2 || v[0] != '\'' || v[len(v)-1] != '\'' {
+		return v
 	}
-	return b.String(), nil
+	return strings.ReplaceAll(v[1:len(v)-1], `'\''`, "'")
 }
