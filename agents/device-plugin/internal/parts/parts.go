@@ -56,7 +56,7 @@ func New(cfg Config) *Base {
 	cfg.Config.WatchChanges, cfg.Config.Recorder, cfg.Preparer = cfg.Driver.WatchChanges, cfg.Recorder, inventory.Unprepared{}
 	if cfg.Advertiser != "" {
 		b.Specs = prepare.New(prepare.Config{
-			Root: cfg.Driver.Root, DevRoot: cfg.Config.Config.Driver.DevRoot, Vendor: cfg.Vendor,
+			Root: cfg.Driver.Root, Vendor: cfg.Vendor,
 			Toolkit: prepare.Toolkit{Contract: cfg.Driver.Contract, Root: cfg.Driver.Root, InstallDir: cfg.ToolkitDir}, Log: cfg.Log,
 		})
 		dir := cfg.Driver.Contract

@@ -9,27 +9,10 @@ import (
 
 // findNodes finds the device nodes that all GPUs share.
 func (p *Preparer) findNodes(out *inventory.Prepared) {
-	host, seen := p.cfg.DevRoot, p.cfg.DevRoot
-	switch {
-	case host == "" && exists(filepath.Join(p.cfg.Root.CtrPath(), "dev/nvidiactl")):
-		host, seen = p.cfg.Root.HostPath(), p.cfg.Root.CtrPath()
-	case host == "":
-		host, seen = "/", "/"
-	case host != "/":
-		// "/dev" has the same path here and on the host. Other folders are in the driver root.
-		if ctr, ok := p.cfg.Root.CtrPathOf(host); ok {
-			seen = ctr
+	out.DevRoot = p.cfg.Root.DevRoot()
+	for _, name := range []string{"nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset"} {
+		if _, err := os.Stat(filepath.Join(p.cfg.Root.Dev(), name)); err == nil {
+			out.ControlNodes = append(out.ControlNodes, "/dev/"+name)
 		}
 	}
-	out.DevRoot = host
-	for _, path := range []string{"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset"} {
-		if exists(filepath.Join(seen, path)) {
-			out.ControlNodes = append(out.ControlNodes, path)
-		}
-	}
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }

@@ -22,9 +22,6 @@ import (
 type Config struct {
 	// Root is the driver installation.
 	Root *driverroot.Root
-	// DevRoot is the folder on the host that contains the device nodes. The default is the
-	// driver root if it contains device nodes, and otherwise "/".
-	DevRoot string
 	// Vendor is the vendor of the CDI specs. The default is allocate.CDIVendor.
 	Vendor string
 	// Toolkit finds the hook of the container toolkit. A CDI spec names this hook unless the

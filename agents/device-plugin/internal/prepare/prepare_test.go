@@ -19,15 +19,9 @@ import (
 	"outrigger.dev/pkg/gpu/gputest"
 )
 
-func write(t *testing.T, path string) {
+func root(t *testing.T, host, ctr, devRoot string) *driverroot.Root {
 	t.Helper()
-	assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	assert.NilError(t, os.WriteFile(path, nil, 0o600))
-}
-
-func root(t *testing.T, host, ctr string) *driverroot.Root {
-	t.Helper()
-	r, err := driverroot.New(driverroot.Config{HostPath: host, CtrPath: ctr})
+	r, err := driverroot.New(driverroot.Config{HostPath: host, CtrPath: ctr, DevRoot: devRoot})
 	assert.NilError(t, err)
 	return r
 }
@@ -60,9 +54,9 @@ func TestDeviceNodes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctr := t.TempDir()
 			for _, f := range tc.files {
-				write(t, filepath.Join(ctr, f))
+				makeNode(t, filepath.Join(ctr, f))
 			}
-			got, err := run(t, prepare.Config{Root: root(t, host, ctr), DevRoot: tc.devRoot},
+			got, err := run(t, prepare.Config{Root: root(t, host, ctr, tc.devRoot)},
 				config.Config{ListStrategies: []config.ListStrategy{config.ListEnvvar}, PassDeviceSpecs: tc.specs})
 			assert.NilError(t, err)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -74,7 +68,7 @@ func TestDeviceNodes(t *testing.T) {
 
 func TestSpecOfAnEmptyDriverRoot(t *testing.T) {
 	cdi := t.TempDir()
-	_, err := run(t, prepare.Config{Root: root(t, "/run/nvidia/driver", t.TempDir())},
+	_, err := run(t, prepare.Config{Root: root(t, "/run/nvidia/driver", t.TempDir(), "")},
 		config.Config{ListStrategies: []config.ListStrategy{config.ListCDICRI}, CDIRoot: cdi})
 	var missing *driverroot.MissingError
 	if !errors.As(err, &missing) || missing.Root != "/run/nvidia/driver" {
@@ -86,7 +80,7 @@ func TestSpecOfAnEmptyDriverRoot(t *testing.T) {
 }
 
 func TestHookThatIsMissing(t *testing.T) {
-	_, err := run(t, prepare.Config{Root: root(t, "/", t.TempDir())}, config.Config{
+	_, err := run(t, prepare.Config{Root: root(t, "/", t.TempDir(), "")}, config.Config{
 		ListStrategies: []config.ListStrategy{config.ListCDICRI}, CDIRoot: t.TempDir(), HookPath: "/usr/bin/nvidia-cdi-hook",
 	})
 	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "leave nvidia-cdi-hook-path empty") {

@@ -83,16 +83,20 @@ func (r *rig) remove(rel string) {
 	assert.NilError(r.t, os.Remove(filepath.Join(r.dir, rel)))
 }
 
-// node makes a character device, or skips the test where that is not allowed.
 func (r *rig) node(rel string) {
 	r.t.Helper()
-	p := filepath.Join(r.dir, rel)
-	assert.NilError(r.t, os.MkdirAll(filepath.Dir(p), 0o755))
-	err := unix.Mknod(p, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3)))
+	makeNode(r.t, filepath.Join(r.dir, rel))
+}
+
+// makeNode makes a character device, or skips the test where that is not allowed.
+func makeNode(t testing.TB, path string) {
+	t.Helper()
+	assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	err := unix.Mknod(path, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3)))
 	if errors.Is(err, unix.EPERM) {
-		r.t.Skip("device nodes cannot be made here: CAP_MKNOD is missing")
+		t.Skip("device nodes cannot be made here: CAP_MKNOD is missing")
 	}
-	assert.NilError(r.t, err)
+	assert.NilError(t, err)
 }
 
 // caps makes the nodes of the capabilities of all MIG devices.
