@@ -65,15 +65,8 @@ func (f File) Put(_ context.Context, labels map[string]string) error {
 	if err != nil {
 		return err
 	}
-	stamped, differ := f.stamp(labels, parse(there))
-	data := format(stamped)
-	if !differ && bytes.Equal(data, there) {
-		if err := hostfs.RemoveLeftovers(f.Path); err != nil {
-			return fmt.Errorf("write features file: %w", err)
-		}
-		return nil
-	}
-	if err := hostfs.WriteFile(f.Path, data, 0o644); err != nil {
+	stamped, _ := f.stamp(labels, parse(there))
+	if _, err := hostfs.WriteIfChanged(f.Path, format(stamped), 0o644); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("write features file: %w (is the folder of Node Feature Discovery mounted?)", err)
 		}
