@@ -20,7 +20,7 @@ func TestEachChangeOfAFactWakes(t *testing.T) {
 	write := func(d Dir) error { return d.Write(ToolkitReady, Record{Writer: "container-toolkit"}) }
 	var held *Held
 	hold := func(d Dir) (err error) {
-		held, err = d.Hold(PluginReady, Record{Writer: "device-plugin"})
+		held, err = d.HoldFile(d.Path(PluginReady), Record{Writer: "device-plugin"})
 		return err
 	}
 	cases := map[string]struct {
@@ -90,7 +90,7 @@ func TestEachChangeOfAFactWakes(t *testing.T) {
 // next one.
 func TestReadersWakeNobody(t *testing.T) {
 	d := Dir{Root: t.TempDir()}
-	held, err := d.Hold(PluginReady, Record{Writer: "device-plugin"})
+	held, err := d.HoldFile(d.Path(PluginReady), Record{Writer: "device-plugin"})
 	if err != nil {
 		t.Fatal(err)
 	}

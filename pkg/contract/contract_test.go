@@ -177,7 +177,7 @@ func TestWriteRejectsWhatShellsWouldMisread(t *testing.T) {
 
 func TestWriteWithoutRunRoot(t *testing.T) {
 	d := contract.Dir{Root: filepath.Join(t.TempDir(), "none")}
-	_, holdErr := d.Hold(contract.PluginReady, contract.Record{Writer: "w"})
+	_, holdErr := d.HoldFile(d.Path(contract.PluginReady), contract.Record{Writer: "w"})
 	_, shareErr := d.NVML().Share()
 	_, claimErr := d.NVML().Claim(t.Context(), "w", "r", time.Second)
 	for name, err := range map[string]error{

@@ -41,13 +41,9 @@ func remove(path string) error {
 	return nil
 }
 
-// Hold publishes a fact that is valid while its writer lives. The file stays locked until Release
+// HoldFile publishes a fact that is valid while its writer lives. The file stays locked until Release
 // or the end of the process, even by a crash, and readers check the lock. Use a Keeper to publish
 // the fact again if another program removes it.
-func (d Dir) Hold(n Name, r Record) (*Held, error) { return d.HoldFile(d.Path(n), r) }
-
-// HoldFile is Hold for a fact in a file outside the folder of the facts. The folder of the file
-// must exist.
 func (d Dir) HoldFile(path string, r Record) (*Held, error) { return d.put(path, r, true) }
 
 // ReadFile returns the fact in a file that HoldFile wrote.

@@ -42,7 +42,7 @@ func other(do string, d contract.Dir) error {
 	release := func() error { return nil }
 	switch do {
 	case "hold":
-		h, err := d.Hold(contract.PluginReady, contract.Record{Writer: "device-plugin"})
+		h, err := d.HoldFile(d.Path(contract.PluginReady), contract.Record{Writer: "device-plugin"})
 		if err != nil {
 			return err
 		}

@@ -15,12 +15,12 @@ import (
 
 func TestHold(t *testing.T) {
 	d := newDir(t)
-	first, err := d.Hold(contract.PluginReady, contract.Record{Writer: "first"})
+	first, err := d.HoldFile(d.Path(contract.PluginReady), contract.Record{Writer: "first"})
 	must(t, err)
 	if got := d.Read(contract.PluginReady); got.State != contract.Valid || !got.Stamp.Held {
 		t.Errorf("while held: got %+v", got)
 	}
-	second, err := d.Hold(contract.PluginReady, contract.Record{Writer: "second"})
+	second, err := d.HoldFile(d.Path(contract.PluginReady), contract.Record{Writer: "second"})
 	must(t, err)
 	must(t, first.Release())
 	if got := d.Read(contract.PluginReady); got.State != contract.Valid || got.Stamp.Writer != "second" {

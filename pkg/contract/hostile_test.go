@@ -52,7 +52,7 @@ func TestReadersCannotHoldWritersUp(t *testing.T) {
 	must(t, share.Release())
 	claims := d.NewClaims("device-plugin")
 	claim(t, claims, claimedGPU, "GPU-1")
-	held, err := d.Hold(contract.PluginReady, contract.Record{Writer: "device-plugin"})
+	held, err := d.HoldFile(d.Path(contract.PluginReady), contract.Record{Writer: "device-plugin"})
 	must(t, err)
 	must(t, d.Write(contract.DriverReady, contract.Record{Writer: "driver-loader"}))
 	lockAll(t, d.Root)
@@ -213,7 +213,7 @@ func TestOnlyRootWritesFacts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDir(t)
-			held, err := d.Hold(contract.ToolkitReady, contract.Record{Writer: "container-toolkit", Values: map[string]string{contract.KeyCDIHook: "/tmp/x"}})
+			held, err := d.HoldFile(d.Path(contract.ToolkitReady), contract.Record{Writer: "container-toolkit", Values: map[string]string{contract.KeyCDIHook: "/tmp/x"}})
 			must(t, err)
 			defer held.Release()
 			if f := d.Read(contract.ToolkitReady); f.State != contract.Valid {

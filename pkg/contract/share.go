@@ -53,7 +53,7 @@ func (s *Share) Release() error {
 func (s *Share) acquire() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.released || s.file != nil && isFileAt(s.file, s.lease.path) {
+	if s.released || s.file != nil && hostfs.IsAt(s.file, s.lease.path) {
 		return nil
 	}
 	f, err := s.lease.open(os.O_RDONLY)
@@ -72,16 +72,6 @@ func (s *Share) acquire() error {
 	}
 	s.file = f
 	return nil
-}
-
-// isFileAt reports whether an open file is the file at path.
-func isFileAt(f *os.File, path string) bool {
-	mine, err := f.Stat()
-	if err != nil {
-		return false
-	}
-	there, err := os.Lstat(path)
-	return err == nil && os.SameFile(mine, there)
 }
 
 // unlock unlocks a file and closes it, in this order because the close wakes the processes that

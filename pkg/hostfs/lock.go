@@ -62,3 +62,13 @@ func control(f *os.File, cmd int, lock *unix.Flock_t) error {
 	}
 	return result
 }
+
+// IsAt reports whether an open file is the file at path, so that a lock of it counts.
+func IsAt(f *os.File, path string) bool {
+	there, err := os.Lstat(path)
+	if err != nil {
+		return false
+	}
+	own, err := f.Stat()
+	return err == nil && os.SameFile(own, there)
+}

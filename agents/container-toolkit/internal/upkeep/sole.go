@@ -39,7 +39,7 @@ func (l *Lock) Acquire() error {
 		return fmt.Errorf("take the lock of the node's toolkit: %w", err)
 	}
 	err = errors.Join(f.Chmod(0o600), unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB))
-	if err == nil && !l.current(f) {
+	if err == nil && !hostfs.IsAt(f, l.Path) {
 		err = unix.EWOULDBLOCK // the owner has just removed the file
 	}
 	if errors.Is(err, unix.EWOULDBLOCK) {
@@ -87,7 +87,7 @@ func (l *Lock) busy(f *os.File) error {
 	}
 	if l.ended != pid {
 		l.ended = pid
-	} else if l.current(f) {
+	} else if hostfs.IsAt(f, l.Path) {
 		if err := os.Remove(l.Path); err != nil {
 			return fmt.Errorf("take the lock of the node's toolkit: %w", err)
 		}
@@ -105,16 +105,6 @@ func seesAll() bool {
 func write(f *os.File, text string) error {
 	_, err := f.WriteAt([]byte(text), 0)
 	return err
-}
-
-// current reports whether f is the file at the path.
-func (l *Lock) current(f *os.File) bool {
-	there, err := os.Lstat(l.Path)
-	if err != nil {
-		return false
-	}
-	own, err := f.Stat()
-	return err == nil && os.SameFile(there, own)
 }
 
 // owner returns the ID of the process in the file, or 0 if the file has none.

@@ -47,7 +47,7 @@ func ready(t *testing.T, dir contract.Dir, values map[string]string) {
 // end makes the fact that of a toolkit which has ended, and has left its tools.
 func end(t *testing.T, dir contract.Dir) {
 	t.Helper()
-	held, err := dir.Hold(contract.ToolkitReady, contract.Record{
+	held, err := dir.HoldFile(dir.Path(contract.ToolkitReady), contract.Record{
 		Writer: "container-toolkit", Values: map[string]string{contract.KeyCDIHook: toolkitHook},
 	})
 	assert.NilError(t, err)
