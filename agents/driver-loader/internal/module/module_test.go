@@ -130,6 +130,18 @@ func TestSignatureTellsWhoSigned(t *testing.T) {
 	}
 }
 
+// compressed returns a module whose section of a type claims to be compressed.
+func compressed(t *testing.T, data []byte, of elf.SectionType) []byte {
+	t.Helper()
+	f, err := elf.NewFile(bytes.NewReader(data))
+	assert.NilError(t, err)
+	i := slices.IndexFunc(f.Sections, func(s *elf.Section) bool { return s.Type == of && s.Name != ".shstrtab" })
+	header := int(binary.LittleEndian.Uint64(data[0x28:])) + i*64
+	out := slices.Clone(data)
+	out[header+9] |= byte(elf.SHF_COMPRESSED >> 8)
+	return out
+}
+
 func TestBrokenFileIsRejectedWithTheCause(t *testing.T) {
 	plain := sample(t)
 	long := slices.Clone(signed(t, plain, "key.p7s"))
@@ -151,6 +163,8 @@ func TestBrokenFileIsRejectedWithTheCause(t *testing.T) {
 		"half":                       {plain[:len(plain)/2], "truncated"},
 		"without the last byte":      {plain[:len(plain)-1], "truncated"},
 		"the head alone":             {plain[:64], "truncated"},
+		"compressed symbols":         {compressed(t, plain, elf.SHT_SYMTAB), `section ".symtab" is compressed`},
+		"compressed names":           {compressed(t, plain, elf.SHT_STRTAB), `section ".strtab" is compressed`},
 		"another processor":          {arm, "EM_68K"},
 		"32 bits":                    {wide, "ELFCLASS32"},
 		"half of the signature":      {whole[:len(plain)+100], "the 100 bytes after the module"},

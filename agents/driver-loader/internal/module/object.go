@@ -71,8 +71,16 @@ func (o *object) content(s *elf.Section) ([]byte, error) {
 	return o.data[s.Offset : s.Offset+s.FileSize], nil
 }
 
-// symbols returns the symbols of the module.
+// symbols returns the symbols of the module. Package elf would expand a compressed table to any size.
 func (o *object) symbols() ([]elf.Symbol, error) {
+	for _, s := range o.file.Sections {
+		if s.Type != elf.SHT_SYMTAB && s.Type != elf.SHT_STRTAB {
+			continue
+		}
+		if _, err := o.content(s); err != nil {
+			return nil, err
+		}
+	}
 	all, err := o.file.Symbols()
 	switch {
 	case o.file.SectionByType(elf.SHT_SYMTAB) == nil:
