@@ -197,7 +197,6 @@ e2e: free ## run the cluster tests alone
 bench: export BENCH_RESULTS ?= out/bench
 bench: export BENCH_RUNS ?= 3
 bench: export BENCH_REST ?= 20s
-bench: export DEMO_TIMES ?= 5
 bench: root build ## measure, and write docs/benchmarks.md: our figures beside their targets
 	@$(call download,$(call pins,$(SCALE)))
 	@$(call components,$(SCALE))
