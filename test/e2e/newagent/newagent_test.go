@@ -187,7 +187,7 @@ func (c tree) charts(t *testing.T) {
 	if golden := string(read(t, filepath.Join(c.root, "charts/testdata/throwaway/defaults.golden"))); !strings.Contains(golden, "kind: DaemonSet") {
 		t.Errorf("the chart renders no DaemonSet:\n%s", golden)
 	}
-	if golden := string(read(t, filepath.Join(c.root, "charts/testdata/outrigger/agents.golden"))); !strings.Contains(golden, "image: outrigger.dev/throwaway:") {
+	if golden := string(read(t, filepath.Join(c.root, "charts/testdata/outrigger/agents.golden"))); !strings.Contains(golden, `image: "outrigger.dev/throwaway:`) {
 		t.Errorf("the umbrella does not install the agent:\n%s", golden)
 	}
 }
