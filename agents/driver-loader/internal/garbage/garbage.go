@@ -15,7 +15,7 @@ import (
 
 // Needed lists the kernels and the drivers of a node.
 type Needed struct {
-	// Kernels lists the releases of the running kernel, and of the kernels that the node can boot.
+	// Kernels lists the releases of the running kernel, and of the kernels that the node can boot. An unknown release is "".
 	Kernels []string
 	// Sources holds the digests of the drivers in use, such as the loaded, the desired and the previous driver.
 	Sources []string
@@ -28,14 +28,14 @@ func (n Needed) Modules(s cache.Set) bool {
 }
 
 // Collect removes everything from a store that the node does not need, and returns the removed folders. If the store has
-// none of the drivers in use, Collect removes nothing. It keeps drivers that were imported later, and one earlier driver
-// for a rollback.
+// none of the drivers in use, or a kernel is unknown, Collect removes nothing. It keeps drivers that were imported later,
+// and one earlier driver for a rollback.
 func Collect(store string, n Needed) (removed []string, err error) {
 	// Entries that cannot be read stay. Their users report the errors.
 	drivers, _ := payload.Store{Dir: store}.List()
 	// The list begins with the newest driver.
 	newest := slices.IndexFunc(drivers, func(p payload.Payload) bool { return slices.Contains(n.Sources, p.Digest) })
-	if newest < 0 || len(n.Kernels) == 0 {
+	if newest < 0 || len(n.Kernels) == 0 || slices.Contains(n.Kernels, "") {
 		return nil, nil
 	}
 	n.Sources = slices.Clone(n.Sources)

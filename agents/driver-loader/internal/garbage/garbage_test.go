@@ -131,3 +131,11 @@ func TestTheLastNeededFolderStays(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+func TestAnUnknownKernelKeepsEverything(t *testing.T) {
+	store := t.TempDir()
+	now := add(t, store, "580.1", "5.9", "6.1")
+	if removed, err := garbage.Collect(store, garbage.Needed{Kernels: []string{"6.1", ""}, Sources: []string{now.Digest}}); err != nil || len(removed) > 0 {
+		t.Errorf("%q, %v", removed, err)
+	}
+}
