@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,19 +10,32 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
-
-	"outrigger.dev/pkg/hostfs"
 )
 
 // Apply writes the desired config, and returns the changes. It first records on disk the data
 // that Undo needs. If the engine's own parser rejects the result, or would lose a setting,
-// Apply restores the files and returns an error.
+// Apply restores the files and returns an error. An edit of another program or user meanwhile stays.
 func (k *Keeper) Apply(ctx context.Context) (Plan, error) {
 	unlock, err := k.lock()
 	if err != nil {
 		return Plan{}, err
 	}
 	defer unlock()
+	return k.unlessEdited(ctx, k.apply)
+}
+
+// unlessEdited makes a change. It begins again if another program or user edits a file meanwhile.
+func (k *Keeper) unlessEdited(ctx context.Context, change func(context.Context) (Plan, error)) (Plan, error) {
+	const tries = 5
+	for try := 1; ; try++ {
+		p, err := change(ctx)
+		if !errors.Is(err, errEdited) || try == tries || !k.pause(ctx) {
+			return p, err
+		}
+	}
+}
+
+func (k *Keeper) apply(ctx context.Context) (Plan, error) {
 	p, err := k.Plan(ctx)
 	if err != nil {
 		return p, err
@@ -48,7 +62,9 @@ func (k *Keeper) Apply(ctx context.Context) (Plan, error) {
 	err = k.write(p.Changes)
 	if err == nil {
 		k.step("check")
-		err = check(ctx)
+		if err = check(ctx); err != nil {
+			err = cmp.Or(k.edited(p), err)
+		}
 	}
 	if err != nil {
 		return Plan{}, errors.Join(err, k.rollBack(p, before))
@@ -64,6 +80,10 @@ func (k *Keeper) save(rec record) error {
 	return nil
 }
 
+// errEdited means that another program or user edited a file during a change. The edit stays.
+var errEdited = errors.New("another program or user edits it at the moment, and the edit stays: try again later")
+
+// write writes changes, and stops at a file that no longer has the content that its change is for.
 func (k *Keeper) write(changes []Change) error {
 	for _, c := range changes {
 		if c.After != nil {
@@ -76,6 +96,9 @@ func (k *Keeper) write(changes []Change) error {
 			}
 		}
 		k.step("write " + filepath.Base(c.Path))
+		if err := k.has(c.Path, c.Before); err != nil {
+			return err
+		}
 		if err := k.host.write(c.Path, c.After); err != nil {
 			return err
 		}
@@ -83,14 +106,40 @@ func (k *Keeper) write(changes []Change) error {
 	return nil
 }
 
-// rollBack restores the files to their content before a plan, in reverse order.
+// has returns an error unless a file has this content.
+func (k *Keeper) has(path string, text []byte) error {
+	now, err := k.host.read(path)
+	if err == nil && !sameContent(now, text) {
+		err = fmt.Errorf("%s: %w", path, errEdited)
+	}
+	return err
+}
+
+// edited returns an error if a file that a plan has read or written was edited since.
+func (k *Keeper) edited(p Plan) error {
+	for _, f := range p.read {
+		text := f.text
+		if i := slices.IndexFunc(p.Changes, func(c Change) bool { return c.Path == f.path }); i >= 0 {
+			text = p.Changes[i].After
+		}
+		if err := k.has(f.path, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rollBack restores the files that a plan has changed, in reverse order. A file that was edited since stays,
+// and the record of the plan with it: Undo finds in it what the plan wrote.
 func (k *Keeper) rollBack(p Plan, before record) error {
 	var errs []error
 	for _, c := range slices.Backward(p.Changes) {
-		if now, err := k.host.read(c.Path); err == nil && sameContent(now, c.Before) {
-			continue
+		now, err := k.host.read(c.Path)
+		if err != nil || sameContent(now, c.After) {
+			errs = append(errs, k.host.write(c.Path, c.Before))
+		} else if !sameContent(now, c.Before) {
+			before = p.record
 		}
-		errs = append(errs, k.host.write(c.Path, c.Before))
 	}
 	for _, f := range p.record.Files {
 		if before.find(f.Path) == nil {
@@ -98,8 +147,7 @@ func (k *Keeper) rollBack(p Plan, before record) error {
 		}
 	}
 	before.Engine, before.Config = p.record.Engine, p.record.Config
-	err := k.save(before)
-	if err := errors.Join(append(errs, err)...); err != nil {
+	if err := errors.Join(append(errs, k.save(before))...); err != nil {
 		return fmt.Errorf("revert the change: %w", err)
 	}
 	return nil
@@ -129,133 +177,6 @@ func (r records) tidy() {
 	if os.Remove(r.dir) == nil {
 		_ = os.Remove(filepath.Dir(r.dir)) // Remove fails if the folder has other files
 	}
-}
-
-// Undo reverts Apply byte for byte. It covers each config of the engine that has a record, or
-// only the file that Config.ConfigPath names. If a file was edited after Apply, Undo removes
-// only the parts that Apply wrote.
-func (k *Keeper) Undo(ctx context.Context) (Plan, error) {
-	unlock, err := k.lock()
-	if err != nil {
-		return Plan{}, err
-	}
-	defer unlock()
-	p, err := k.UndoPlan(ctx)
-	if err != nil {
-		return p, err
-	}
-	k.step("undo")
-	if err := k.write(p.Changes); err != nil {
-		return Plan{}, err
-	}
-	recs, err := k.recorded(p.target)
-	if err != nil {
-		return Plan{}, err
-	}
-	for _, rec := range recs {
-		for _, f := range slices.Backward(rec.Files) {
-			k.step("clean " + filepath.Base(f.Path))
-			k.clean(f)
-		}
-		k.step("forget")
-		if err := k.save(record{Engine: rec.Engine, Config: rec.Config}); err != nil {
-			return Plan{}, err
-		}
-	}
-	if !p.Empty() {
-		k.log.Info("configuration of the container engine reverted", "engine", p.Engine, "files", paths(p.Changes))
-	}
-	return p, nil
-}
-
-// clean removes the temporary files of killed processes, and the folders created for a file.
-func (k *Keeper) clean(f fileRecord) {
-	real, err := k.host.path(f.Path)
-	if err != nil {
-		return
-	}
-	_ = hostfs.RemoveLeftoversIn(k.host.staging(real), real) // leftovers do no harm
-	k.host.removeFolders(f.Path, f.Folder)
-}
-
-// recorded returns the records that Undo reverts. t has no paths if the engine was not found.
-func (k *Keeper) recorded(t target) ([]record, error) {
-	all, err := k.records.all(k.config.Engine)
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(all, func(r record) bool {
-		named := k.config.ConfigPath
-		return named != "" && r.Config != named && r.DropIn != named && r.Config != t.main
-	}), nil
-}
-
-// UndoPlan returns the changes that Undo would make. It writes nothing.
-func (k *Keeper) UndoPlan(ctx context.Context) (Plan, error) {
-	p := Plan{Engine: k.config.Engine}
-	t, err := k.locate(ctx)
-	if err != nil {
-		t.main = ""
-	}
-	p.target = t
-	recs, errRecords := k.recorded(t)
-	if errRecords != nil {
-		return p, errRecords
-	}
-	if len(recs) == 0 {
-		if err != nil {
-			return p, err
-		}
-		return k.undoUnrecorded(p)
-	}
-	// The records name the files, even if the engine is not found.
-	for _, rec := range recs {
-		t := t.withPathsOf(rec)
-		for _, f := range slices.Backward(rec.Files) {
-			text, err := k.host.read(f.Path)
-			if err != nil {
-				return p, err
-			}
-			old, err := original(t, file{path: f.Path, text: text}, &f)
-			if err != nil {
-				return p, fmt.Errorf("revert the changes in %s: %w", f.Path, err)
-			}
-			if text == nil && old != nil {
-				p.Notes = append(p.Notes, f.Path+" was removed by another program or user, and is not restored")
-			} else if !sameContent(text, old) {
-				p.Changes = append(p.Changes, Change{Path: f.Path, Before: text, After: old})
-			}
-		}
-	}
-	if p.Engine == Docker && !p.Empty() {
-		p.Notes = append(p.Notes, "Docker keeps runtimes that its config no longer names until it is restarted")
-	}
-	return p, nil
-}
-
-// undoUnrecorded plans the removal of the parts that are recognized without a record.
-func (k *Keeper) undoUnrecorded(p Plan) (Plan, error) {
-	files, err := k.files(p.target)
-	if err != nil {
-		return p, err
-	}
-	for _, f := range files {
-		text := f.text
-		if p.Engine == Docker {
-			if k.config.Recognize {
-				text = removeDockerRuntimes(text, k.config.Desired())
-			}
-		} else if text, err = original(p.target, f, nil); err != nil {
-			return p, fmt.Errorf("revert the changes in %s: %w", f.path, err)
-		}
-		if !sameContent(text, f.text) {
-			p.Changes = append(p.Changes, Change{Path: f.path, Before: f.text, After: text})
-		}
-	}
-	if !p.Empty() {
-		p.Notes = append(p.Notes, "there is no record of the changes: only the settings that nvidia-container-toolkit can recognize as its own are removed")
-	}
-	return p, nil
 }
 
 func paths(changes []Change) []string {

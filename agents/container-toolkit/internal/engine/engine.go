@@ -75,6 +75,8 @@ type Plan struct {
 	record record
 	// target has the places of the files.
 	target target
+	// read has the files that the plan was made from.
+	read []file
 }
 
 // Empty reports whether the config is as desired.

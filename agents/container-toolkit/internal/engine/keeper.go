@@ -202,7 +202,7 @@ func original(t target, f file, rec *fileRecord) ([]byte, error) {
 
 // plan compares the files with the result of the edit.
 func (k *Keeper) plan(t target, files, before []file, e edit, rec record) (Plan, error) {
-	p := Plan{Engine: t.engine, Notes: e.notes, LowLevel: e.lowLevel, target: t}
+	p := Plan{Engine: t.engine, Notes: e.notes, LowLevel: e.lowLevel, target: t, read: files}
 	p.record = record{Engine: t.engine, Config: t.main, DropIn: t.dropIn, Written: rec.Written}
 	// If the edit no longer contains a file of the previous record, the file gets its original
 	// content again.

@@ -65,7 +65,7 @@ func (k *Keeper) unloadFromDocker(ctx context.Context, t target, gone func(conte
 		return err
 	}
 	k.step("forget in docker")
-	if err := k.host.write(t.main, text); err != nil {
+	if err := k.write([]Change{{Path: t.main, Before: now, After: text}}); err != nil {
 		return err
 	}
 	return k.reload(ctx, t, gone)
