@@ -80,10 +80,6 @@ func (k *Keeper) save(rec record) error {
 	return nil
 }
 
-// errEdited means that another program or user edited a file during a change. The edit stays.
-var errEdited = errors.New("another program or user edits it at the moment, and the edit stays: try again later")
-
-// write writes changes, and stops at a file that no longer has the content that its change is for.
 func (k *Keeper) write(changes []Change) error {
 	for _, c := range changes {
 		if c.After != nil {
@@ -96,23 +92,11 @@ func (k *Keeper) write(changes []Change) error {
 			}
 		}
 		k.step("write " + filepath.Base(c.Path))
-		if err := k.has(c.Path, c.Before); err != nil {
-			return err
-		}
-		if err := k.host.write(c.Path, c.After); err != nil {
+		if err := k.host.replace(c.Path, c.Before, c.After); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// has returns an error unless a file has this content.
-func (k *Keeper) has(path string, text []byte) error {
-	now, err := k.host.read(path)
-	if err == nil && !sameContent(now, text) {
-		err = fmt.Errorf("%s: %w", path, errEdited)
-	}
-	return err
 }
 
 // edited returns an error if a file that a plan has read or written was edited since.
@@ -122,7 +106,7 @@ func (k *Keeper) edited(p Plan) error {
 		if i := slices.IndexFunc(p.Changes, func(c Change) bool { return c.Path == f.path }); i >= 0 {
 			text = p.Changes[i].After
 		}
-		if err := k.has(f.path, text); err != nil {
+		if err := k.host.has(f.path, text); err != nil {
 			return err
 		}
 	}
@@ -134,12 +118,14 @@ func (k *Keeper) edited(p Plan) error {
 func (k *Keeper) rollBack(p Plan, before record) error {
 	var errs []error
 	for _, c := range slices.Backward(p.Changes) {
-		now, err := k.host.read(c.Path)
-		if err != nil || sameContent(now, c.After) {
-			errs = append(errs, k.host.write(c.Path, c.Before))
-		} else if !sameContent(now, c.Before) {
-			before = p.record
+		if k.host.has(c.Path, c.Before) == nil {
+			continue
 		}
+		err := k.host.replace(c.Path, c.After, c.Before)
+		if errors.Is(err, errEdited) {
+			before, err = p.record, nil
+		}
+		errs = append(errs, err)
 	}
 	for _, f := range p.record.Files {
 		if before.find(f.Path) == nil {

@@ -105,14 +105,29 @@ func (h host) walk(folder string) ([]string, error) {
 	return out, err
 }
 
-// write replaces a file atomically, and keeps its mode, owner and extended attributes. If text
-// is nil, it removes the file.
-func (h host) write(p string, text []byte) error {
+// errEdited means that another program or user edited a file during a change. The edit stays.
+var errEdited = errors.New("another program or user edits it at the moment, and the edit stays: try again later")
+
+// has returns an error unless a file has this content.
+func (h host) has(p string, text []byte) error {
+	now, err := h.read(p)
+	if err == nil && !sameContent(now, text) {
+		err = fmt.Errorf("%s: %w", p, errEdited)
+	}
+	return err
+}
+
+// replace replaces the content of a file atomically, and keeps its mode, owner and extended attributes. If after
+// is nil, it removes the file. If the file no longer has the content before, it returns errEdited.
+func (h host) replace(p string, before, after []byte) error {
 	real, err := h.path(p)
 	if err != nil {
 		return err
 	}
-	if text == nil {
+	if after == nil {
+		if err := h.has(p, before); err != nil {
+			return err
+		}
 		if err := os.Remove(real); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -131,7 +146,13 @@ func (h host) write(p string, text []byte) error {
 		err = keepAttributes(r, real, info)
 	}
 	if err == nil {
-		_, err = r.Write(text)
+		_, err = r.Write(after)
+	}
+	if err == nil {
+		err = r.Sync() // the slow part of Commit
+	}
+	if err == nil {
+		err = h.has(p, before)
 	}
 	if err == nil {
 		err = r.Commit()
