@@ -2,7 +2,9 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os/exec"
 	"reflect" // DeepEqual: the values have slices, maps or pointers
 	"slices"
 	"strings"
@@ -23,20 +25,17 @@ func (k *Keeper) checker(ctx context.Context, p Plan) (func(context.Context) err
 	case t.engine == Docker && t.version.atLeast(version{23, 0}):
 		return func(ctx context.Context) error {
 			_, err := k.host.run(ctx, t.program, Docker.program(), "--validate", "--config-file", t.main)
-			if err != nil {
-				return fmt.Errorf("dockerd rejects the changed config: %w", err)
-			}
-			return nil
+			return rejected("dockerd rejects the changed config", err)
 		}, nil
 	case t.engine == Containerd && t.version.known() && !t.containerd.noDropIn && !t.containerd.external:
 		before, err := k.dump(ctx, t)
 		if err != nil {
-			return nil, fmt.Errorf("containerd rejects its present config, correct the config first: %w", err)
+			return nil, rejected("containerd rejects its present config, correct the config first", err)
 		}
 		return func(ctx context.Context) error {
 			after, err := k.dump(ctx, t)
 			if err != nil {
-				return fmt.Errorf("containerd rejects the changed config: %w", err)
+				return rejected("containerd rejects the changed config", err)
 			}
 			err = compareDumps(before, after, k.config.Desired())
 			if ignored := t.ignoredVersion(p.Changes); err != nil && ignored != nil {
@@ -47,6 +46,18 @@ func (k *Keeper) checker(ctx context.Context, p Plan) (func(context.Context) err
 	default:
 		return none, nil
 	}
+}
+
+// rejected returns the error of an engine's program that checked a config. A program that could not be started
+// has rejected nothing.
+func rejected(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*exec.ExitError](err); !ok {
+		what = "check the config of the container engine"
+	}
+	return fmt.Errorf("%s: %w", what, err)
 }
 
 // ignoredVersion returns an error if a changed file has a config version that this containerd does not

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"path"
 	"slices"
+	"sync"
 
 	"outrigger.dev/agents/container-toolkit/internal/rawtoml"
 	"outrigger.dev/pkg/pace"
@@ -78,8 +79,11 @@ type Keeper struct {
 	step func(string)
 	// pause waits before a file is read again. It returns false if ctx has ended. Tests replace it.
 	pause func(ctx context.Context) bool
-	// version is the last version that the engine's program has printed. An engine that restarts has no
-	// program for a moment. Tests set it.
+	// last is the process of the engine that was found last, and version the version that its program has
+	// printed. They stand for an engine that restarts, and has no process for a moment. Tests set version.
+	// Both belong to locate, which holds mu.
+	mu      sync.Mutex
+	last    *process
 	version version
 	// tried identifies the config that the Keeper last made the engine load.
 	tried string

@@ -15,7 +15,7 @@ const templateSuffix = ".tmpl"
 
 // place finds the role of the config file that the Config names: it is the main file of the engine,
 // or a file that the main file imports and thus a drop-in. The engine does not read other files, so
-// place returns an error for them. If the engine does not run, place trusts the Config.
+// place returns an error for them. If the engine has never run, place trusts the Config.
 func (k *Keeper) place(t *target) error {
 	named := k.config.ConfigPath
 	main := t.main
@@ -40,7 +40,7 @@ func (k *Keeper) place(t *target) error {
 	case reads:
 		t.main, t.dropIn = main, cmp.Or(k.config.DropIn, named)
 		return nil
-	case t.process == nil:
+	case k.last == nil:
 		t.main = named
 		return nil
 	}

@@ -52,7 +52,7 @@ func (h host) processes(engine Name) ([]process, error) {
 			continue
 		}
 		p, err := h.program(pid)
-		if !p.runs(engine.program()) {
+		if !p.runs(engine.program()) || p.ends() {
 			continue
 		}
 		if errors.Is(err, fs.ErrPermission) {
@@ -134,6 +134,13 @@ func unitOf(cgroup string) string {
 // argument, because the file of k3s contains many programs.
 func (p process) runs(program string) bool {
 	return filepath.Base(p.exe) == program || len(p.args) > 0 && filepath.Base(p.args[0]) == program
+}
+
+// ends reports whether a process runs a command of an engine that ends by itself. Shims run "containerd publish",
+// and this package, other programs and people ask an engine's program for its version or its config.
+func (p process) ends() bool {
+	commands := []string{"-v", "--version", "-h", "--help", "--validate", "check", "config", "oci-hook", "publish", "status", "version", "wipe"}
+	return len(p.args) > 1 && slices.ContainsFunc(p.args[1:], func(arg string) bool { return slices.Contains(commands, arg) })
 }
 
 // onHost reports whether a process has the root of the host.

@@ -55,8 +55,10 @@ const (
 )
 
 // locate finds the config of the engine: the file that the Config names, or else the file of
-// the running process, or else the default.
+// the running process, or of the last process that ran, or else the default.
 func (k *Keeper) locate(ctx context.Context) (target, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	c := k.config
 	t := target{engine: c.Engine, dropIn: c.DropIn, socket: c.Socket}
 	var err error
@@ -67,11 +69,14 @@ func (k *Keeper) locate(ctx context.Context) (target, error) {
 	if err != nil {
 		return t, err
 	}
-	if t.process != nil {
-		t.main = t.process.configPath(c.Engine)
-		t.socket = cmp.Or(t.socket, t.process.socketPath(c.Engine))
-		t.unit = t.process.unit
-		t.program = t.process.exe
+	k.last = cmp.Or(t.process, k.last)
+	if p := k.last; p != nil {
+		t.main = p.configPath(c.Engine)
+		t.socket = cmp.Or(t.socket, p.socketPath(c.Engine))
+		t.unit = p.unit
+		if real, err := k.host.path(p.exe); t.process != nil || err == nil && exists(real) {
+			t.program = p.exe
+		}
 	}
 	t.socket = cmp.Or(t.socket, c.Engine.socket())
 	t.unit = cmp.Or(t.unit, string(c.Engine)+".service")

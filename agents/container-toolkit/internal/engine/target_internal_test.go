@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 	"gotest.tools/v3/assert"
 
@@ -48,6 +49,63 @@ func TestProcessesThatAnEngineStarts(t *testing.T) {
 			assert.NilError(t, err, "%s, %s", engine, name)
 			assert.Equal(t, got.process.pid, 9, "%s, %s", engine, name)
 		}
+	}
+}
+
+// While an engine starts again, a program that only asks it something is not the engine: the engine's config, version
+// and start would be wrong, and a signal would go to the program.
+func TestCommandsOfAnEngineAreNotTheEngine(t *testing.T) {
+	for engine, commands := range map[Name][]string{
+		Docker:     {"--version", "--validate --config-file /etc/docker/daemon.json"},
+		Containerd: {"--version", "--config /x.toml config dump", "config default", "--address /x.sock publish --topic /tasks/exit --namespace k8s.io"},
+		CRIO:       {"--version", "version", "--config /x.conf config", "wipe", "status info"},
+	} {
+		for _, command := range commands {
+			n := newNode(t)
+			program := engine.program()
+			n.run(proc{pid: 8, exe: "/usr/bin/" + program, cmd: program + " " + command})
+			got, err := n.keeper(n.config(engine)).locate(context.Background())
+			assert.NilError(t, err, "%s %s", program, command)
+			assert.Assert(t, got.process == nil, "%s %s", program, command)
+			n.run(proc{pid: 9, parent: 1, exe: "/usr/bin/" + program, cmd: program})
+			got, err = n.keeper(n.config(engine)).locate(context.Background())
+			assert.NilError(t, err, "%s %s", program, command)
+			assert.Equal(t, got.process.pid, 9, "%s %s", program, command)
+		}
+	}
+}
+
+// A node can have several programs and configs of an engine. While the engine starts again, the ones that it was
+// started with count, and not the defaults.
+func TestAnEngineThatRestartsKeepsItsPlaces(t *testing.T) {
+	n := newNode(t)
+	for _, program := range []string{"/usr/bin/containerd", "/opt/bin/containerd"} {
+		n.put(program, "#!/bin/sh\n")
+		assert.NilError(t, os.Chmod(filepath.Join(n.root, program), 0o755))
+	}
+	n.run(proc{pid: 7, exe: "/opt/bin/containerd", cmd: "containerd -c /opt/c.toml --address /opt/c.sock", unit: "cri.service"})
+	k := n.keeper(n.config(Containerd))
+	_, err := k.locate(context.Background())
+	assert.NilError(t, err)
+	assert.NilError(t, os.RemoveAll(filepath.Join(n.root, "proc/7")))
+	got, err := k.locate(context.Background())
+	assert.NilError(t, err)
+	assert.Equal(t, strings.Join([]string{got.main, got.socket, got.unit, got.program}, " "), "/opt/c.toml /opt/c.sock cri.service /opt/bin/containerd")
+	assert.Assert(t, got.process == nil, "it does not run")
+	// An update has replaced it.
+	assert.NilError(t, os.Remove(filepath.Join(n.root, "opt/bin/containerd")))
+	got, err = k.locate(context.Background())
+	assert.NilError(t, err)
+	assert.Equal(t, got.program, "/usr/bin/containerd")
+	// A config that the engine does not read stays an error.
+	c := n.config(Containerd)
+	c.ConfigPath = "/etc/other/config.toml"
+	k = n.keeper(c)
+	n.run(proc{pid: 8, exe: "/usr/bin/containerd", cmd: "containerd"})
+	for range 2 {
+		_, err = k.locate(context.Background())
+		assert.ErrorContains(t, err, "the running engine reads /etc/containerd/config.toml")
+		assert.NilError(t, os.RemoveAll(filepath.Join(n.root, "proc/8")))
 	}
 }
 
@@ -251,4 +309,20 @@ func TestAProcessThatMayNotBeRead(t *testing.T) {
 		result <- err
 	}()
 	assert.ErrorContains(t, <-result, "permission denied: run as root with CAP_SYS_PTRACE")
+}
+
+// The parts of the toolkit share a Keeper. The race detector fails this test if they disturb each other.
+func TestPartsShareAKeeper(t *testing.T) {
+	n := newNode(t)
+	n.put("/usr/bin/containerd", "")
+	n.run(proc{pid: 7, exe: "/usr/bin/containerd", cmd: "containerd"})
+	k := n.keeper(n.config(Containerd))
+	var parts errgroup.Group
+	for range 2 {
+		parts.Go(func() error {
+			_, err := k.LowLevel(t.Context())
+			return err
+		})
+	}
+	assert.NilError(t, parts.Wait())
 }
