@@ -30,7 +30,7 @@ type incident struct {
 	ready bool
 	// event is an Event that has to be sent.
 	event string
-	// doctor is the code that doctor names first. It is empty if nothing has failed.
+	// doctor has the code that doctor names first, or several, of which it names one. It is empty if nothing has failed.
 	doctor string
 	// last waits while the incident lasts, after it was told.
 	last func(t *testing.T)
@@ -56,7 +56,8 @@ func incidents() []incident {
 	}
 	return []incident{
 		{name: "all GPUs of a node lost", begin: each("lose"), end: each("heal"), cause: "AllGPUsFaulty", doctor: "AllGPUsFaulty", state: "notReady"},
-		{name: "one GPU lost", begin: simulated("lose", "0"), end: simulated("heal", "0"), cause: "GPUsFaulty", doctor: "lost", state: "ready"},
+		// The XID of a GPU that leaves the bus comes with its loss. If the plugin sees the XID first, that is the cause.
+		{name: "one GPU lost", begin: simulated("lose", "0"), end: simulated("heal", "0"), cause: "GPUsFaulty", doctor: "lost xid", state: "ready"},
 		{name: "driver lost", begin: simulated("set", "driver=off"), end: simulated("set", "driver=on"), cause: "DriverNotFound", doctor: "DriverNotFound", state: "notReady"},
 		{name: "a DaemonSet edited", begin: func(t *testing.T) {
 			kubectl(t, "-n", stack.Namespace, "patch", "daemonset/outrigger-device-plugin", "--type=merge", "-p", `{"spec":{"template":{"spec":{"priorityClassName":""}}}}`)
@@ -71,8 +72,11 @@ func incidents() []incident {
 			})
 		}, end: func(t *testing.T) {
 			// The file has the folder of the CNI plugins too, which the toolkit cannot know.
+			if err := shared.Stop(t.Context(), "containerd", gpuNode()); err != nil {
+				t.Error(err)
+			}
 			onGPUNode(t, "cp /etc/containerd.kept/config.toml /etc/containerd/config.toml && rm -r /etc/containerd.kept")
-			if err := shared.Restart(t.Context(), "containerd", gpuNode()); err != nil {
+			if err := shared.Start(t.Context(), "containerd", gpuNode()); err != nil {
 				t.Error(err)
 			}
 		}, cause: "GPU node ready", state: "ready", quiet: true},
