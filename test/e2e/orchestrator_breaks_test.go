@@ -75,7 +75,11 @@ func incidents() []incident {
 			if err := shared.Stop(t.Context(), "containerd", gpuNode()); err != nil {
 				t.Error(err)
 			}
-			onGPUNode(t, "cp /etc/containerd.kept/config.toml /etc/containerd/config.toml && rm -r /etc/containerd.kept")
+			onGPUNode(t, "cp /etc/containerd.kept/config.toml /etc/containerd/config.toml")
+			eventually(t, "the runtimes have the options of the file again", func() bool {
+				return onGPUNode(t, "cmp -s /etc/containerd.kept/conf.d/99-nvidia.toml /etc/containerd/conf.d/99-nvidia.toml && echo same || true") == "same"
+			})
+			onGPUNode(t, "rm -r /etc/containerd.kept")
 			if err := shared.Start(t.Context(), "containerd", gpuNode()); err != nil {
 				t.Error(err)
 			}
