@@ -29,8 +29,8 @@ const (
 	// reached bounds how long an outage waits for an agent to call the symbol: longer than the
 	// time between two readings of dcgm-exporter.
 	reached = 15 * time.Second
-	// nodes is how many nodes there are at a time.
-	nodes = 300
+	// nodes is how many nodes there are at a time. Their agents start together, and other tests run beside them.
+	nodes = 60
 	// tried is how many codes a symbol fails with. The tests of pkg/gpu/nvml/reader and telemetry try all of them.
 	tried = 2
 )

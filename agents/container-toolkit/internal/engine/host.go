@@ -228,8 +228,8 @@ func (h host) removeFolders(p, top string) {
 	}
 }
 
-// runLimit limits the run time of an engine's program.
-const runLimit = 20 * time.Second
+// runLimit limits the run time of an engine's program. The program may wait for a busy disk or processor.
+const runLimit = time.Minute
 
 // run runs a program of the host in the host's root, and returns its output.
 func (h host) run(ctx context.Context, program, name string, args ...string) (string, error) {
