@@ -113,8 +113,8 @@ func (k *Keeper) edited(p Plan) error {
 	return nil
 }
 
-// rollBack restores the files that a plan has changed, in reverse order. A file that was edited since stays,
-// and the record of the plan with it: Undo finds in it what the plan wrote.
+// rollBack restores the files that a plan has changed, in reverse order. A file that was edited since stays. Then
+// the record of the plan stays too, because Undo needs the content that the plan wrote.
 func (k *Keeper) rollBack(p Plan, before record) error {
 	var errs []error
 	for _, c := range slices.Backward(p.Changes) {

@@ -48,13 +48,13 @@ func (k *Keeper) checker(ctx context.Context, p Plan) (func(context.Context) err
 	}
 }
 
-// rejected returns the error of an engine's program that checked a config. A program that could not be started
-// has rejected nothing.
+// rejected returns the error of an engine's program that checked a config. A program that could not be started,
+// or was ended at its limit, has rejected nothing.
 func rejected(what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, ok := errors.AsType[*exec.ExitError](err); !ok {
+	if ended, ok := errors.AsType[*exec.ExitError](err); !ok || !ended.Exited() {
 		what = "check the config of the container engine"
 	}
 	return fmt.Errorf("%s: %w", what, err)

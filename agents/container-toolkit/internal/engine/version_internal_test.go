@@ -2,7 +2,9 @@ package engine
 
 import (
 	"context"
+	"strings"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 )
@@ -25,4 +27,28 @@ func TestRealContainerdIgnoresANewerConfig(t *testing.T) {
 			assert.Equal(t, r.get("config"), text)
 		})
 	}
+}
+
+// Only a program that ended by itself has rejected a config.
+func TestWhatRejectsAConfig(t *testing.T) {
+	for name, tc := range map[string]struct {
+		program string
+		limit   time.Duration
+		args    []string
+		rejects bool
+	}{
+		"an exit code":         {"/bin/sh", time.Minute, []string{"-c", "exit 1"}, true},
+		"no program":           {"/nonexistent", time.Minute, nil, false},
+		"a program that hangs": {"/bin/sleep", 100 * time.Millisecond, []string{"60"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), tc.limit)
+			defer cancel()
+			_, err := host{root: "/"}.run(ctx, tc.program, "containerd", tc.args...)
+			assert.Assert(t, err != nil)
+			err = rejected("containerd rejects the config", err)
+			assert.Equal(t, strings.HasPrefix(err.Error(), "containerd rejects the config: "), tc.rejects, err.Error())
+		})
+	}
+	assert.NilError(t, rejected("containerd rejects the config", nil))
 }

@@ -27,9 +27,9 @@ func (n Needed) Modules(s cache.Set) bool {
 	return slices.Contains(n.Sources, s.Key.Sources) && (s.Prebuilt || slices.Contains(n.Kernels, s.Key.Release))
 }
 
-// Collect removes everything from a store that the node does not need, and returns the removed folders. If the store has
-// none of the drivers in use, or a kernel is unknown, Collect removes nothing. It keeps drivers that were imported later,
-// and one earlier driver for a rollback.
+// Collect removes everything from a store that the node does not need, and returns the removed folders. It keeps drivers
+// that were imported later, and one earlier driver for a rollback. Collect removes nothing if the store has none of the
+// drivers in use, or if a kernel is unknown.
 func Collect(store string, n Needed) (removed []string, err error) {
 	// Entries that cannot be read stay. Their users report the errors.
 	drivers, _ := payload.Store{Dir: store}.List()
